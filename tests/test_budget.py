@@ -494,6 +494,21 @@ def test_budgets_where_keys_must_differ(schema: dict[str, Any]) -> None:
         assert constraint.matches(read), read
 
 
+@pytest.mark.parametrize("options", [{"notation": "yaml"}, {"layout": "indented"}, {}], ids=str)
+def test_an_end_beyond_line_ends_is_found(options: dict[str, Any]) -> None:
+    """Few bytes are tried first, since so many can continue a character; line ends are among them."""
+    guide = gr.compile(gr.json_schema({"type": "object", "minProperties": 2}, **options), plain(EVERY_BYTE))
+    matcher = guide.matcher()
+    start = {"yaml": b'"', "indented": b'{\n  "'}.get(next(iter(options.values()), ""), b'{"')
+    for byte in start + b"\xf2":
+        assert matcher.accept_token(byte)
+    needed = matcher.least_tokens()
+    assert needed is not None and needed < 20
+    for byte in b"\x80\x80\x80":
+        assert matcher.accept_within(byte, needed)
+        needed -= 1
+
+
 def test_a_large_budget_leaves_the_tokens_of_keys_and_items() -> None:
     letters = [bytes([a, b]) for a in range(97, 123) for b in range(97, 123)]
     vocabulary = plain([*EVERY_BYTE, *letters])

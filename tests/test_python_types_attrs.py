@@ -116,3 +116,17 @@ def test_an_init_of_its_own_takes_what_it_says() -> None:
             super().__init__(x + y)
 
     assert gr.python_type(Wider).read('{"x": 1, "y": 1}').x == 4
+
+
+def test_a_frozen_class_is_hashed_by_its_fields() -> None:
+    @attrs.frozen
+    class Key:
+        number: int
+
+    @attrs.frozen
+    class Lists:
+        numbers: list[int]
+
+    assert gr.read(set[Key], '[{"number": 1}]') == {Key(1)}
+    with pytest.raises(gr.CompileError, match="cannot be hashed"):
+        gr.python_type(set[Lists])

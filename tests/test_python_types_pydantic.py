@@ -291,6 +291,21 @@ def test_a_generic_model_that_holds_itself() -> None:
     assert not constraint.matches(text.replace("2", '"2"')) and not constraint.matches(text.replace("[3]", "3"))
 
 
+@pytest.mark.parametrize("most", [1, 3, 28])
+def test_digits_may_be_on_either_side_of_the_point(most: int) -> None:
+    kind = Annotated[decimal.Decimal, Field(max_digits=most)]
+    constraint, judge = gr.python_type(kind), TypeAdapter(kind)
+    for before in range(most + 2):
+        for after in range(most + 2):
+            text = ("7" * before or "0") + ("." + "3" * after if after else "")
+            if before + after <= most:
+                assert constraint.matches(text) and constraint.read(text) == judge.validate_python(
+                    decimal.Decimal(text)
+                )
+            else:
+                assert not constraint.matches(text)
+
+
 @pytest.mark.parametrize("most", [1, 2])
 def test_no_digit_before_the_point_excludes_zero(most: int) -> None:
     kind = Annotated[decimal.Decimal, Field(max_digits=most, decimal_places=2)]

@@ -278,6 +278,39 @@ def test_iterations_that_run_into_each_other() -> None:
     assert any("run into each other" in entry.detail for entry in constraint.report().with_status("approximated"))
 
 
+def test_no_iteration_is_empty_unless_all_are() -> None:
+    """A single d and an empty iteration are valid, but not for validators that do not count what is empty."""
+    constraint = element(
+        '<xs:choice minOccurs="2" maxOccurs="3"><xs:element name="c" minOccurs="2" maxOccurs="3"/>'
+        '<xs:element name="d" minOccurs="0"/></xs:choice>'
+    )
+    documents = ["<a/>", "<a><d/><d/></a>", "<a><c/><c/><c/><d/></a>", "<a><d/><c/><c/></a>"]
+    assert all(map(constraint.matches, documents))
+    assert not any(map(constraint.matches, ["<a><d/></a>", "<a><c/><c/><c/></a>"]))
+    check(constraint, documents + walks(constraint, 10))
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_all_extended_by_attributes(version: str) -> None:
+    constraint = schema(
+        '<xs:complexType name="t"><xs:all><xs:element name="b"/><xs:element name="c"/></xs:all></xs:complexType>'
+        '<xs:complexType name="u"><xs:complexContent><xs:extension base="t"><xs:attribute name="x"/></xs:extension>'
+        '</xs:complexContent></xs:complexType><xs:element name="a"><xs:complexType><xs:complexContent>'
+        '<xs:extension base="u"><xs:attribute name="y"/></xs:extension></xs:complexContent></xs:complexType>'
+        "</xs:element>",
+        version=version,
+    )
+    documents = ['<a x="1" y="2"><b/><c/></a>', "<a><c/><b/></a>"]
+    assert all(map(constraint.matches, documents)) and not constraint.matches("<a><b/></a>")
+    assert constraint.read(documents[1]) == {"b": None, "c": None}
+    check(constraint, documents)
+
+
+def test_attributes_of_the_version_are_none_of_the_schema() -> None:
+    constraint = element("<xs:anyAttribute/>", version="1.1")
+    assert constraint.matches("<a/>") and not any("versioning" in text for text in walks(constraint, 5))
+
+
 # -- namespaces
 def names(form: str, **options: object) -> gr.XmlSchema:
     head = (

@@ -200,6 +200,72 @@ def is_left_out(simple: str, value: str) -> bool:
     return bounded and any(kind in simple for kind in ("date", "time", "gYear"))
 
 
+def test_lists_and_unions_of_names_are_enumerated() -> None:
+    other = (
+        '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:p="urn:q" targetNamespace="urn:q">'
+        '<xs:simpleType name="list"><xs:restriction><xs:simpleType><xs:list itemType="xs:QName"/></xs:simpleType>'
+        '<xs:enumeration value="p:x p:y"/></xs:restriction></xs:simpleType><xs:simpleType name="union">'
+        '<xs:restriction><xs:simpleType><xs:union memberTypes="xs:int xs:QName"/></xs:simpleType>'
+        '<xs:enumeration value="p:x"/><xs:enumeration value="7"/></xs:restriction></xs:simpleType></xs:schema>'
+    )
+    for kind, good, bad in [("list", ["r:x r:y"], ["r:x", "p:x p:y"]), ("union", ["r:x", "7"], ["p:x", "8"])]:
+        text = (
+            '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:p="urn:p" xmlns:r="urn:q"'
+            ' targetNamespace="urn:p"><xs:import namespace="urn:q"/>'
+            f'<xs:element name="a" type="r:{kind}"/></xs:schema>'
+        )
+        constraint, *more = [gr.xml_schema(text, documents=[other]) for _ in range(10)]
+        declared = constraint.model().prefixes.declarations()
+        assert all(one.model().prefixes.declarations() == declared for one in more)  # the schemas come as a set
+        document = '<p:a xmlns:p="urn:p" xmlns:r="urn:q">%s</p:a>'
+        for value in good:
+            assert constraint.matches(document % value)
+            constraint.schema.validate(document % value)
+        assert not any(constraint.matches(document % value) for value in bad)
+
+
+def test_a_pattern_of_a_union_sees_what_the_first_member_leaves() -> None:
+    union = '<xs:union memberTypes="xs:int xs:string"/>'
+    constraint = gr.xml_schema(schema_of(of_inner(union, ("pattern", r"\s?\w*"))))
+    assert all(constraint.matches(f"<a>{value}</a>") for value in ("1", "b"))
+    constraint = gr.xml_schema(schema_of(of_inner(union, ("pattern", r"\s?.[0-9]"))))
+    assert constraint.matches("<a>b1</a>") and not constraint.matches("<a> 1</a>")  # 1 has one character
+    assert not constraint.schema.is_valid("<a> 1</a>")
+
+
+def test_unions_of_unions_are_looked_through_once() -> None:
+    types = "".join(
+        f'<xs:simpleType name="t{n}"><xs:union memberTypes="{"xs:int" if n == 0 else f"t{n - 1} t{n - 1}"} xs:date"/>'
+        "</xs:simpleType>"
+        for n in range(40)
+    )
+    constraint = gr.xml_schema(
+        f'<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">{types}<xs:element name="a"><xs:simpleType>'
+        '<xs:restriction base="t39"><xs:pattern value="[0-9]"/></xs:restriction></xs:simpleType>'
+        "</xs:element></xs:schema>"
+    )
+    assert constraint.matches("<a>7</a>") and not constraint.matches("<a>77</a>")
+
+
+@pytest.mark.parametrize("kind", ["NOTATION", "error"])
+def test_types_without_values(kind: str) -> None:
+    with pytest.raises(gr.XmlSchemaError):
+        gr.xml_schema(
+            '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">'
+            f'<xs:element name="a" type="xs:{kind}"/></xs:schema>',
+            version="1.1",
+        ).program()
+
+
+def test_a_list_of_lists_is_no_type() -> None:
+    inner = '<xs:simpleType><xs:list itemType="xs:int"/></xs:simpleType>'
+    for item in (f"<xs:union>{inner}</xs:union>", f"<xs:restriction>{inner}</xs:restriction>"):
+        with pytest.raises(gr.XmlSchemaError, match="list"):
+            gr.xml_schema(
+                schema_of(f"<xs:simpleType><xs:list><xs:simpleType>{item}</xs:simpleType></xs:list></xs:simpleType>")
+            )
+
+
 @pytest.mark.parametrize(
     ("pattern", "yes", "no"),
     [

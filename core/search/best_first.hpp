@@ -10,11 +10,12 @@
 namespace guiderail {
 
 struct Manner {                // of searching
-  bool plain;                  // printable ASCII without escapes, and what completes a character that has begun
+  bool plain;                  // printable ASCII without escapes, line ends, and what completes a character
   bool forgetful;              // states without texts of keys
   u32 haste;                   // weight of what is missing; 1: finds a shortest completion
   bool takes(u8 byte) const {  // one of three bytes continues any character
-    return !plain || (byte >= 0x20 && byte < 0x7F && byte != '\\') || byte == 0x80 || byte == 0x90 || byte == 0xA0;
+    return !plain || (byte >= 0x20 && byte < 0x7F && byte != '\\') || byte == '\n' || byte == 0x80 || byte == 0x90 ||
+           byte == 0xA0;
   }
   bool takes_all() const { return !plain && !forgetful; }
 };

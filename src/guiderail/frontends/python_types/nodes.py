@@ -244,6 +244,7 @@ class Text(Node):
     bounds: Bounds = field(default_factory=Bounds)
     sized: bool = False  # the lengths of bounds are those of the text
     injective: bool = True
+    hashable: bool = True
     order: Callable[[Text, Bounds], Text] | None = None  # narrows the pattern to bounds of order
     shown: Callable[[str], Any] | None = field(default=None, compare=False)  # the value, if a model will make it
     kinds = frozenset({"string"})

@@ -21,6 +21,7 @@ from guiderail.support.trees import Mismatch, Number, Tree
 __all__ = ["Decimals", "Floats", "Integers"]
 
 _MOST = 10**300
+_MOST_SPLITS = 28  # of the digits of a Decimal: a step has no more digits
 _WHOLE_FLOATS = 2**53  # up to here a float is the number that its digits say, if that has few binary places
 # pydantic lets a float differ from a multiple by 1e-9. Its rounding, and that of the divisor times the quotient, stay
 # within half of that each up to here: 2**22 * 2**-53 = 4.7e-10.
@@ -253,8 +254,9 @@ class Decimals(_Numeric):
             return [(28, b.decimal_places)]
         if b.decimal_places is not None:
             return [(max(0, b.max_digits - b.decimal_places), min(b.decimal_places, b.max_digits))]
-        # The union of all splits would make the automaton too large. Zero and two decimal places are the common ones.
-        return [(b.max_digits - after, after) for after in (0, 2) if after <= b.max_digits]
+        # The most common ones, where a number has too many digits for all.
+        places = range(b.max_digits + 1) if b.max_digits <= _MOST_SPLITS else (0, 2)
+        return [(b.max_digits - after, after) for after in places]
 
     def schema(self, out: Schemas) -> dict[str, Any]:
         b = _finite(self.bounds, self.name)

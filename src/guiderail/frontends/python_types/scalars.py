@@ -277,7 +277,7 @@ _MADE: dict[type[Any], Callable[[], Text]] = {
     ),
     uuid.UUID: uuid_node,
     bytes: lambda: Text("bytes", _BASE64, _bytes, order=_bytes_between),
-    bytearray: lambda: Text("bytearray", _BASE64, _bytearray, order=_bytes_between),
+    bytearray: lambda: Text("bytearray", _BASE64, _bytearray, hashable=False, order=_bytes_between),
     ipaddress.IPv4Address: lambda: Text("IPv4Address", _anchored(_IPV4), ipaddress.IPv4Address),
     ipaddress.IPv6Address: lambda: Text("IPv6Address", _anchored(_IPV6), ipaddress.IPv6Address, injective=False),
     ipaddress.IPv4Network: lambda: Text("IPv4Network", _anchored(_ipv4_networks()), ipaddress.IPv4Network),

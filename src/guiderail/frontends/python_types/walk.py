@@ -412,7 +412,7 @@ class Walker:
                 again = next(name for name in keys if keys.count(name) > 1)
                 raise unsupported(named.name, f"two of its fields are named {again!r}", "type-alias")
             made_up = dataclasses.is_dataclass(origin) or issubclass(origin, tuple) or is_pydantic(origin) is not None
-            if made_up or is_struct(origin):  # hashed by their fields
+            if made_up or is_struct(origin) or hasattr(origin, "__attrs_attrs__"):  # hashed by their fields
                 named.hashable = named.hashable and all(one.node.hashable for one in body.fields)
         return named
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimitError, at_path
+from guiderail.frontends.xml_schema.facets import MOST_COUNT, beyond, holds_names, nests_lists, steps
 from guiderail.frontends.xml_schema.iterations import read_alike
 from guiderail.frontends.xml_schema.model import (
     NOTHING,
@@ -27,16 +28,12 @@ from guiderail.frontends.xml_schema.model import (
     Seq,
     Text,
 )
-from guiderail.frontends.xml_schema.namespaces import XML, XSD, XSI, Prefixes, split_name
+from guiderail.frontends.xml_schema.namespaces import VERSIONS, XML, XSD, XSI, Prefixes, split_name
 from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.simple_types import (
-    MOST_COUNT,
     approximations,
-    beyond,
     check_patterns,
-    holds_names,
     namespaces_of_values,
-    steps,
     unsupported,
 )
 from guiderail.frontends.xml_schema.source import place_of
@@ -44,7 +41,7 @@ from guiderail.support.work import spend
 
 __all__ = ["read_schema"]
 
-_BUILT_IN = (XSD, XSI, XML)
+_BUILT_IN = (XSD, XSI, XML, VERSIONS)
 _LEVEL = 20  # steps to compare a type with each of those it is derived from
 
 
@@ -73,10 +70,10 @@ class _Reader:
         self.imports_xml = any(XML in one.imports for one in self._schemas())
 
     def _schemas(self) -> Iterator[Any]:
-        """The schemas that the user gave, not those of the library."""
-        for one in self.maps.schemas:
-            if one.target_namespace not in _BUILT_IN:
-                yield one
+        """The schemas that the user gave, not those of the library: the first one, and the others, which are a set."""
+        others = [one for one in self.maps.schemas if one.target_namespace not in _BUILT_IN and one is not self.schema]
+        yield self.schema
+        yield from sorted(others, key=lambda one: (one.target_namespace, one.source.get_text()))
 
     def model(self, roots: list[Any]) -> Model:
         keys = [self.key(root, "/" + root.local_name) for root in roots]
@@ -146,6 +143,9 @@ class _Reader:
                 source=wrong.source,
                 span=wrong.span,
             )
+        if nests_lists(simple):
+            source, span = place_of(component)
+            raise XmlSchemaError("not a valid XML Schema: a list of lists", path=path, source=source, span=span)
         large = beyond(simple)
         if large is not None:
             name, facet, reason = large
@@ -390,7 +390,7 @@ class _Reader:
         found = []
         for name, attribute in self.maps.attributes.items():
             namespace = split_name(name)[0]
-            if namespace in (XSD, XSI) or (namespace == XML and not self.imports_xml) or name in known:
+            if namespace in (XSD, XSI, VERSIONS) or (namespace == XML and not self.imports_xml) or name in known:
                 continue
             if wildcard.is_matching(name) and not unsupported(attribute.type):
                 made = self._attribute(attribute, f"{path}/@{split_name(name)[1]}", False)

@@ -2,8 +2,8 @@
 
 With look-ahead, it reads ``bbbb`` as twice two. Some validators do not look ahead: they give each iteration as much as
 it can take, three here, and miss the fourth. So every iteration but the last is written to its end: with something
-after the inner repetition, or with as many items as that may take. This leaves out only documents on which validators
-disagree.
+after the inner repetition, or with as many items as that may take. No iteration is empty unless all
+are, since not every validator counts it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ def read_alike(item: Particle, least: int, most: int | None) -> Particle | None:
         return None
     if not _firsts(item) & _open_ends(item, 1 if least > 1 else 2):
         return None
-    ended = _ended(item)
+    ended, may_be_empty = _ended(item), _nullable(item)
     found: Particle = item
     if ended is not None:
         more = None if most is None else most - 1
-        found = Seq((Repeat(ended, max(least - 1, 0), more), item))
+        found = Seq((Repeat(ended, max(least - 1, 0), more), Repeat(item, 1, 1, some=True) if may_be_empty else item))
     elif least > 1:
         return None
-    return found if least else Repeat(found, 0, 1)
+    return found if least and not may_be_empty else Repeat(found, 0, 1)
 
 
 def _of_elements(p: Particle) -> bool:
@@ -40,7 +40,7 @@ def _nullable(p: Particle) -> bool:
     if isinstance(p, Element):
         return False
     if isinstance(p, Repeat):
-        return p.least == 0 or _nullable(p.item)
+        return not p.some and (p.least == 0 or _nullable(p.item))
     if isinstance(p, All):
         return all(least == 0 for _, least, _ in p.items)
     return (any if isinstance(p, Choice) else all)(map(_nullable, p.items))

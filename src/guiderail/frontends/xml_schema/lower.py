@@ -247,6 +247,8 @@ class Lowering:
             return b.concat(parts), False
         if isinstance(particle, Repeat):
             some, may_be_empty = self._pair(particle.item, place)
+            if particle.some:
+                return some, False
             if some == b.EMPTY:
                 return b.EMPTY, may_be_empty or particle.least == 0
             # An empty iteration counts as one, but not every validator counts it, so all iterations are written.

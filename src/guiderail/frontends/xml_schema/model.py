@@ -50,11 +50,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """``least`` to ``most`` times (None: no bound)."""
+    """``least`` to ``most`` times (None: no bound). ``some``: once, with an element."""
 
     item: Particle
     least: int
     most: int | None
+    some: bool = False
 
 
 @dataclass(frozen=True, slots=True)

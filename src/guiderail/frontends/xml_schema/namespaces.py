@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["XML", "XSD", "XSI", "Prefixes", "split_name"]
+__all__ = ["VERSIONS", "XML", "XSD", "XSI", "Prefixes", "split_name"]
 
 XML = "http://www.w3.org/XML/1998/namespace"
 XSD = "http://www.w3.org/2001/XMLSchema"
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
+VERSIONS = "http://www.w3.org/2007/XMLSchema-versioning"
 
 
 def split_name(name: str) -> tuple[str, str]:

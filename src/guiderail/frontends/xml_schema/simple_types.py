@@ -1,15 +1,10 @@
-"""Simple types: the conditions of each step of derivation, and the strings that remain.
-
-A type is gathered along its chain of restrictions into :class:`Gathered`: the built-in type, list or union it comes
-from, and all facets in between. Values are written in normalised form, as ``whiteSpace`` leaves them.
-"""
+"""The strings of simple types. Values are written in normalised form, as ``whiteSpace`` leaves them."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -20,7 +15,18 @@ from guiderail.frontends.json_schema.values.formats import uris
 from guiderail.frontends.regex.charsets import word
 from guiderail.frontends.xml_schema import patterns
 from guiderail.frontends.xml_schema.characters import SPACES, Writer, legal, name_chars, name_starts
-from guiderail.frontends.xml_schema.namespaces import Prefixes, split_name
+from guiderail.frontends.xml_schema.facets import (
+    NAMES,
+    STRINGS,
+    TEXTS,
+    Gathered,
+    collapses,
+    gather,
+    holds_names,
+    white_space,
+    within,
+)
+from guiderail.frontends.xml_schema.namespaces import Prefixes
 from guiderail.frontends.xml_schema.numerals import INTEGERS, Bounds, decimal, floating
 from guiderail.frontends.xml_schema.temporal import (
     COMPARABLE,
@@ -34,204 +40,62 @@ from guiderail.frontends.xml_schema.temporal import (
 )
 from guiderail.support.work import spend
 
-__all__ = [
-    "MOST_COUNT", "Gathered", "SimpleTypes", "approximations", "beyond", "check_patterns", "gather", "holds_names",
-    "namespaces_of_values", "steps", "unsupported",
-]  # fmt: skip
+__all__ = ["SimpleTypes", "approximations", "check_patterns", "namespaces_of_values", "unsupported"]
 
 _COLON = CharSet([(58, 58)])
-_STRINGS = ("string", "normalizedString", "token")
-_NAMES = ("QName", "NOTATION")
-_TEXTS = (*_STRINGS, "anySimpleType", "anyAtomicType")
 _IDENTIFIERS = {
     "ID": "values of ID differ within a document",
     "IDREF": "an IDREF names an ID of the document",
     "ENTITY": "an ENTITY is declared in a DTD",
 }
 _DURATIONS = ("duration", "dayTimeDuration", "yearMonthDuration")
-_LEVELS = ("preserve", "replace", "collapse")
 _GREATEST = {"float": 3.4028234663852886e38, "double": sys.float_info.max}
 _FLOATS = tuple(_GREATEST)
-_COUNTS = frozenset({"length", "minLength", "maxLength", "totalDigits", "fractionDigits"})
-_BOUNDS = frozenset({"minInclusive", "minExclusive", "maxInclusive", "maxExclusive"})
-MOST_COUNT = 2**31 - 1
-_MOST_DIGITS = 380  # of a bound: each is a state, and from 400 states on numbers are rules, which nothing intersects
-_GATHER = 60  # steps for each type that is gathered
-
-
-@dataclass(slots=True)
-class Gathered:
-    """What a simple type says.
-
-    Attributes:
-        type: the type itself.
-        base: the built-in type, list or union it is derived from.
-        kind: name of the built-in type, ``"list"`` or ``"union"``.
-        patterns: alternatives, one list for each step of derivation that has some.
-        enumeration: the values listed nearest to the type, as written in the schema, or None.
-        min_length, max_length: of the units of the type: characters, octets, items.
-        low, high: bounds as ``(text, closed)``.
-    """
-
-    type: Any
-    base: Any
-    kind: str
-    patterns: list[list[str]] = field(default_factory=list)
-    enumeration: list[tuple[str, Any]] | None = None
-    min_length: int = 0
-    max_length: int | None = None
-    low: list[tuple[str, bool]] = field(default_factory=list)
-    high: list[tuple[str, bool]] = field(default_factory=list)
-    total_digits: int | None = None
-    fraction_digits: int | None = None
-    white_space: str | None = None
-    zone: str = "optional"
-    assertions: int = 0
-
-    @property
-    def is_bounded(self) -> bool:
-        return bool(self.low or self.high)
-
-
-def steps(simple: Any) -> Iterator[Any]:
-    """The type and the types that it is derived from, up to a built-in type, a list or a union."""
-    while simple is not None:
-        if simple.is_complex():  # simple content restricted further
-            simple = simple.content
-        yield simple
-        if (
-            type(simple).__name__ == "XsdAtomicBuiltin"
-            or hasattr(simple, "item_type")
-            or hasattr(simple, "member_types")
-        ):
-            return
-        simple = None if simple.base_type is simple else simple.base_type
-
-
-def _smaller(a: int | None, b: int) -> int:
-    return b if a is None else min(a, b)
-
-
-def gather(simple: Any) -> Gathered:
-    """All facets of a type and of those it is derived from."""
-    *_, base = steps(simple)
-    if hasattr(base, "item_type"):
-        kind = "list"
-    elif hasattr(base, "member_types"):
-        kind = "union"
-    else:
-        kind = split_name(base.name or "")[1] or "anySimpleType"
-    found = Gathered(simple, base, kind)
-    for name, facet in _facets(simple):
-        _add(found, name, facet)
-    return found
-
-
-def _facets(simple: Any) -> Iterator[tuple[str, Any]]:
-    """The facets of a type and of those it is derived from, without those that are built in."""
-    for step in steps(simple):
-        if type(step).__name__ == "XsdAtomicBuiltin":
-            return
-        for name, facet in step.facets.items():
-            if name is not None and hasattr(facet, "elem"):
-                yield split_name(name)[1], facet
-
-
-def _add(found: Gathered, name: str, facet: Any) -> None:
-    value = facet.elem.get("value", "")
-    if name == "pattern":
-        found.patterns.append(list(facet.regexps))
-    elif name == "enumeration":
-        if found.enumeration is None:
-            found.enumeration = [(one.get("value", ""), facet.schema) for one in facet]
-    elif name == "length":
-        found.min_length = max(found.min_length, int(value))
-        found.max_length = _smaller(found.max_length, int(value))
-    elif name == "minLength":
-        found.min_length = max(found.min_length, int(value))
-    elif name == "maxLength":
-        found.max_length = _smaller(found.max_length, int(value))
-    elif name in ("minInclusive", "minExclusive"):
-        found.low.append((value.strip(), name == "minInclusive"))
-    elif name in ("maxInclusive", "maxExclusive"):
-        found.high.append((value.strip(), name == "maxInclusive"))
-    elif name == "totalDigits":
-        found.total_digits = _smaller(found.total_digits, int(value))
-    elif name == "fractionDigits":
-        found.fraction_digits = _smaller(found.fraction_digits, int(value))
-    elif name == "whiteSpace":
-        found.white_space = max(found.white_space or "preserve", value, key=_LEVELS.index)
-    elif name == "explicitTimezone":
-        if found.zone == "optional":
-            found.zone = value
-    elif name == "assertion":
-        found.assertions += 1
-    else:  # a facet of a later version would be lost here
-        raise AssertionError(f"unknown facet {name}")
-
-
-def _parts(found: Gathered) -> list[Any]:
-    if found.kind == "list":
-        return [found.base.item_type]
-    return list(found.base.member_types) if found.kind == "union" else []
-
-
-def _within(simple: Any) -> list[Gathered]:
-    """The types of items and members, and the type itself, which comes last; each once, however often it occurs."""
-    found: list[Gathered] = []
-    seen: set[int] = set()
-    todo = [simple]
-    while todo:
-        one = todo.pop()
-        if id(one) not in seen:
-            spend(_GATHER)
-            seen.add(id(one))
-            found.append(gather(one))
-            todo += _parts(found[-1])
-    return found[::-1]
-
-
-def beyond(simple: Any) -> tuple[str, Any, str] | None:
-    """The first facet whose number is too large, in a type or the types inside it: its name, the facet, the reason."""
-    for found in _within(simple):
-        for name, facet in _facets(found.type):
-            if reason := _too_large(name, facet, found.kind):
-                return name, facet, reason
-    return None
-
-
-def _too_large(name: str, facet: Any, kind: str) -> str | None:
-    if name in _COUNTS and int(facet.elem.get("value", "")) > MOST_COUNT:
-        return f"more than {MOST_COUNT:,} cannot be counted; use a smaller number"
-    if name in _BOUNDS and (kind in INTEGERS or kind == "decimal"):
-        digits = sum(map(str.isdecimal, facet.elem.get("value", "")))
-        if digits > _MOST_DIGITS:
-            return f"a bound may have {_MOST_DIGITS} digits, not {digits:,}; use a shorter one"
-    return None
-
-
-def holds_names(simple: Any) -> bool:
-    """Whether values of a type are names, whose prefixes must be declared."""
-    return any(found.kind in _NAMES for found in _within(simple))
 
 
 def namespaces_of_values(simple: Any, component: Any) -> set[str]:
     """The namespaces of the names that a schema writes: those enumerated, and the fixed value of the component."""
-    values = [one for found in _within(simple) if found.kind in _NAMES for one in found.enumeration or ()]
-    if getattr(component, "fixed", None) is not None and gather(simple).kind in _NAMES:
-        values.append((component.fixed, component.schema))
-    return {schema.namespaces.get(text.strip().rpartition(":")[0], "") for text, schema in values}
+    namespaces: set[str] = set()
+
+    def seen(namespace: str, local: str) -> str:
+        namespaces.add(namespace)
+        return local
+
+    listed = [found for found in within(simple) if found.enumeration is not None and holds_names(found.type)]
+    values = [(found.type, *one) for found in listed for one in found.enumeration or ()]
+    if getattr(component, "fixed", None) is not None:
+        values.append((simple, component.fixed, component.schema))
+    for kind, text, schema in values:
+        _spelled(kind, text, schema, seen)
+    return namespaces
+
+
+def _spelled(simple: Any, text: str, schema: Any, name: Callable[[str, str], str]) -> str:
+    """A value that a schema writes, normalised; ``name`` writes the names in it, by namespace and local part."""
+    text, found = simple.normalize(text), gather(simple)
+    if found.kind in NAMES:
+        prefix, _, local = text.rpartition(":")
+        return name(schema.namespaces.get(prefix, ""), local)
+    if found.kind == "list":
+        return " ".join([_spelled(found.base.item_type, item, schema, name) for item in text.split()])
+    if found.kind == "union":
+        first = (one for one in found.base.member_types if one.is_valid(text, namespaces=schema.namespaces))
+        member = next(first, None)
+        return text if member is None else _spelled(member, text, schema, name)
+    return text
 
 
 def unsupported(simple: Any) -> list[str]:
     """What a type needs that no automaton can enforce, in words."""
-    return list(dict.fromkeys(reason for found in _within(simple) for reason in _unsupported(found)))
+    return list(dict.fromkeys(reason for found in within(simple) for reason in _unsupported(found)))
 
 
 def _unsupported(found: Gathered) -> list[str]:
     reasons = []
     if found.kind in _IDENTIFIERS:
         reasons.append(_IDENTIFIERS[found.kind])
+    if found.kind == "NOTATION" and found.enumeration is None:
+        reasons.append("a NOTATION is one of those that the type lists")
     if found.assertions:
         reasons.append("assertions are programs in XPath")
     if found.is_bounded and found.enumeration is None and found.kind in _DURATIONS:
@@ -245,13 +109,13 @@ def _unsupported(found: Gathered) -> list[str]:
 
 def approximations(simple: Any) -> list[str]:
     """What is left out of the values of a type, in words."""
-    return list(dict.fromkeys(reason for found in _within(simple) for reason in _approximations(found)))
+    return list(dict.fromkeys(reason for found in within(simple) for reason in _approximations(found)))
 
 
 def _approximations(found: Gathered) -> list[str]:
     reasons = []
     if found.enumeration is not None:
-        if found.kind not in (*_STRINGS, "union", "list", "anyURI", "NMTOKEN", "NCName", "Name", "QName", "language"):
+        if found.kind not in (*STRINGS, "union", "list", "anyURI", "NMTOKEN", "NCName", "Name", "QName", "language"):
             reasons.append("enumerated values are spelled as the schema spells them")
     elif found.kind in COMPARABLE or found.kind == "dateTimeStamp":
         if "Year" in found.kind or "date" in found.kind:
@@ -268,6 +132,8 @@ def _approximations(found: Gathered) -> list[str]:
         reasons.append("URIs are those of RFC 3987")
     elif found.kind == "base64Binary":
         reasons.append("base64 is written without whitespace")
+    elif found.kind == "union" and found.patterns and not collapses(found.base):
+        reasons.append("values under a pattern have no spaces that a member of the union would take away")
     elif found.kind == "QName":
         reasons.append("prefixes are those declared at the root")
     return reasons
@@ -300,7 +166,7 @@ class SimpleTypes:
         everything = self.texts(simple)
         if not b.is_nullable(everything):
             return everything, False
-        if found.kind in _STRINGS and not found.patterns and found.enumeration is None:
+        if found.kind in STRINGS and not found.patterns and found.enumeration is None:
             found.min_length = 1  # stated like this, it stays a simple loop
             return self._made(found), True
         return b.intersection([everything, self.writer.repeat(self.writer.any_char(), 1)]), True
@@ -311,21 +177,18 @@ class SimpleTypes:
 
     def value(self, simple: Any, text: str, schema: Any) -> str:
         """A value that a schema writes (fixed, enumerated), in the form that a document needs."""
-        text = simple.normalize(text)
-        if gather(simple).kind in _NAMES:
-            prefix, _, local = text.rpartition(":")
-            return self.prefixes.qname(schema.namespaces.get(prefix, ""), local)
-        return text
+        return _spelled(simple, text, schema, self.prefixes.qname) if holds_names(simple) else simple.normalize(text)
 
     def _made(self, found: Gathered) -> int:
         w = self.writer
         if found.enumeration is not None:
             count = len(found.enumeration)  # each is compared with all others: strings are fast to compare
-            spend(20 * count + count * count // 20 if found.kind in _TEXTS else 5 * count * count)
+            spend(20 * count + count * count // 20 if found.kind in TEXTS else 5 * count * count)
+            qname = self.prefixes.qname if holds_names(found.type) else None
             values = [
-                self.value(found.type, text, schema)
+                _spelled(found.type, text, schema, qname) if qname is not None else found.type.normalize(text)
                 for text, schema in found.enumeration
-                if found.kind in _NAMES or _is_value(found, found.type.normalize(text))
+                if found.kind in NAMES or _is_value(found, found.type.normalize(text), schema)
             ]
             return w.choice(list(dict.fromkeys(values))) if values else w.EMPTY
         base = self._list(found) if found.kind == "list" else self._union(found) if found.kind == "union" else None
@@ -340,7 +203,7 @@ class SimpleTypes:
     def _list(self, found: Gathered) -> int:
         w = self.writer
         item = self.texts(found.base.item_type)
-        if gather(found.base.item_type).kind in (*_TEXTS, "anyURI", "union") or w.b.is_nullable(item):
+        if gather(found.base.item_type).kind in (*TEXTS, "anyURI", "union") or w.b.is_nullable(item):
             item = w.intersection([item, w.repeat(w.char_class(legal() - SPACES), 1)])
         if found.max_length == 0:
             return w.EPSILON if found.min_length == 0 else w.EMPTY
@@ -351,12 +214,25 @@ class SimpleTypes:
         return some if found.min_length else w.optional(some)
 
     def _union(self, found: Gathered) -> int:
-        return self.writer.union([self.texts(member) for member in found.base.member_types])
+        parts = []
+        for at, member in enumerate(found.base.member_types):
+            e, kind = self.texts(member), gather(member).kind
+            if found.patterns and (at or kind == "union") and not collapses(member):
+                # An earlier member may take the text without its spaces; then the patterns are about what remains.
+                e = self.writer.intersection([e, self._words()])
+            parts.append(e)
+        return self.writer.union(parts)
+
+    def _words(self) -> int:
+        """Strings whose whitespace is collapsed."""
+        w = self.writer
+        word = w.repeat(w.char_class(legal() - SPACES), 1)
+        return w.optional(w.concat([word, w.repeat(w.concat([w.literal(b" "), word]), 0)]))
 
     # -- built-in types
     def _atomic(self, found: Gathered) -> int:
         b, kind = self.writer.b, found.kind
-        if kind in _TEXTS:
+        if kind in TEXTS:
             return self._string(found)
         if kind in INTEGERS or kind == "decimal":
             return self._decimal(found)
@@ -376,6 +252,8 @@ class SimpleTypes:
             return self._base64(found)
         if kind == "QName":
             return self._qname()
+        if kind == "error":
+            return self.writer.EMPTY
         return self._limited(self._name(kind), found)
 
     def _times(self, unit: int, least: int, most: int | None) -> int:
@@ -386,7 +264,7 @@ class SimpleTypes:
     def _limited(self, e: int, found: Gathered) -> int:
         """Strings with the length that the facets require."""
         most = found.max_length
-        if most is None and found.kind in (*_TEXTS, "anyURI") and not found.patterns:
+        if most is None and found.kind in (*TEXTS, "anyURI") and not found.patterns:
             most = None if self.max_length is None else max(self.max_length, found.min_length)
         if not found.min_length and most is None:
             return e
@@ -394,12 +272,9 @@ class SimpleTypes:
 
     def _string(self, found: Gathered) -> int:
         w = self.writer
-        usual = {"normalizedString": "replace", "token": "collapse"}.get(found.kind, "preserve")
-        level = max(usual, found.white_space or usual, key=_LEVELS.index)
+        level = white_space(found)
         if level == "collapse":
-            word = w.repeat(w.char_class(legal() - SPACES), 1)
-            words = w.optional(w.concat([word, w.repeat(w.concat([w.literal(b" "), word]), 0)]))
-            return self._limited(words, found)
+            return self._limited(self._words(), found)
         unit = w.any_char() if level == "preserve" else w.char_class(legal() - CharSet([(9, 10), (13, 13)]))
         most = found.max_length
         if most is None and self.max_length is not None and not found.patterns:
@@ -507,13 +382,13 @@ def _zones(found: Gathered) -> list[str]:
     return [zone for zone in zones if not (prohibited if zone else required)] or ["Z" if required else ""]
 
 
-def _is_value(found: Gathered, text: str) -> bool:
+def _is_value(found: Gathered, text: str, schema: Any) -> bool:
     """Whether a listed value is one of its type.
 
     No bound holds for NaN, NaN is no bound, and dates with a time zone and dates without one are in order only if they
     are far enough apart, whatever ``xmlschema`` says.
     """
-    if not found.type.is_valid(text):
+    if not found.type.is_valid(text, namespaces=schema.namespaces):
         return False
     bounds = [(bound, closed, True) for bound, closed in found.low] + [(*bound, False) for bound in found.high]
     if found.kind in _FLOATS:

@@ -82,7 +82,9 @@ class Source:
         spend_on([self.text, *self.documents])
         try:
             sources = [self.text, *self.documents]
-            return kind(sources if len(sources) > 1 else self.text, base_url=self.base_url, allow=allow)
+            schema = kind(sources if len(sources) > 1 else self.text, base_url=self.base_url, allow=allow)
+            _unwrap(schema)
+            return schema
         except xmlschema.XMLSchemaValidatorError as error:
             place = _place_in(self.text, error.source.root if error.source is not None else None, error.elem)
             raise _invalid(error.message, error.path, *place) from None
@@ -105,6 +107,17 @@ class Source:
             except Exception:
                 return _place_in(self.text, root, elem)
         return None, None
+
+
+def _unwrap(schema: Any) -> None:
+    """Mends what the library makes of a type that adds only attributes to an ``xs:all``: the sequence of that group,
+    which no document is valid for."""
+    for kind in schema.maps.iter_components(library().validators.XsdComplexType):
+        content = kind.content
+        while getattr(content, "model", None) == "sequence" and len(content) == 1 and content.occurs == (1, 1):
+            content = content[0]
+        if getattr(content, "model", None) == "all":
+            kind.content = content
 
 
 def _invalid(
