@@ -9,7 +9,7 @@ from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.documents.references import Node
 from guiderail.frontends.json_schema.errors import SchemaError, TooMany
 from guiderail.frontends.json_schema.normal_form.algebra import Algebra
-from guiderail.frontends.json_schema.normal_form.disjoint import plainly_disjoint
+from guiderail.frontends.json_schema.normal_form.disjoint import plainly_disjoint, tags
 from guiderail.frontends.json_schema.normal_form.satisfiable import is_empty_object, is_empty_shape
 from guiderail.frontends.json_schema.normal_form.shape import (
     ANY_OBJECT,
@@ -128,12 +128,17 @@ def _overlaps(algebra: Algebra, terms: list[Term], shapes: list[Shape]) -> list[
     """For each branch, the others that may share an array or object with it."""
     overlaps: list[list[int]] = [[] for _ in shapes]
     some = [i for i, shape in enumerate(shapes) if shape.arrays or shape.objects]
+    texts = None if any(shapes[i].arrays for i in some) else tags([shapes[i].objects for i in some])
+    tagged: dict[str, list[int]] = {}
     for at, i in enumerate(some):
-        spend(10 * at)
-        for j in some[:at]:
+        near = some[:at] if texts is None else sorted({j for text in texts[at] for j in tagged.get(text, ())})
+        spend(2 * len(near))
+        for j in near:
             if terms[i] is terms[j] or not _disjoint(algebra, shapes[i], shapes[j]):
                 overlaps[i].append(j)
                 overlaps[j].append(i)
+        for text in () if texts is None else texts[at]:
+            tagged.setdefault(text, []).append(i)
     return overlaps
 
 

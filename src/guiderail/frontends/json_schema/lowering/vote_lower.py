@@ -129,7 +129,7 @@ class _Inside:
 
     def lower(self) -> int:
         lowering, algebra, cells, names = self.lowering, self.algebra, self.cells, self.names
-        spend(30 * len(names) * len(cells))
+        spend(12 * len(names) * len(cells))
         values: list[list[tuple[int, int]]] = []
         wholes: list[list[tuple[list[int], int]]] = []
         for name in names:

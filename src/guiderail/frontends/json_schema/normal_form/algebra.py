@@ -148,7 +148,7 @@ class Algebra:
                 parts[term] = None
         if len(parts) < 2:
             return next(iter(parts), neutral)
-        spend(10 + 4 * len(parts))
+        spend(6 + 2 * len(parts))
         key = frozenset(parts)
         known = made.get(key)
         if known is None:
@@ -159,7 +159,7 @@ class Algebra:
         """Whether a term and its negation are both among the parts; equal schemas count as one."""
         negated = {self.same(part.operand) for part in parts if type(part) is Not}
         if negated:
-            spend(6 * len(parts))
+            spend(3 * len(parts))
         return bool(negated) and any(self.same(part) in negated for part in parts)
 
     def not_term(self, term: Term) -> Term:
@@ -179,7 +179,7 @@ class Algebra:
             return a
         if a is NOTHING or b is NOTHING:
             return NOTHING
-        spend(60)
+        spend(30)
         return Shape(
             a.null and b.null,
             a.booleans & b.booleans,
@@ -313,7 +313,7 @@ class Algebra:
             return tuple(cells)
         if any(cell is ANY_ARRAY or cell is ANY_OBJECT for cell in cells):
             return tuple(cell for cell in cells if cell is ANY_ARRAY or cell is ANY_OBJECT)[:1]
-        spend(40 * len(cells))
+        spend(20 * len(cells))
         unique = {cell.key(): cell for cell in cells}
         self._limit(len(unique))
         return tuple(unique.values())
@@ -338,7 +338,7 @@ class Algebra:
                     return None
             if len(held) == len(b.named) and b.required <= a.required:
                 return a
-        spend(100 + 10 * (len(a.named) + len(b.named)) + len(a.rules) * (1 + len(b.rules)) + 3 * len(a.obligations))
+        spend(50 + 4 * (len(a.named) + len(b.named)) + len(a.rules) * (1 + len(b.rules)) + 3 * len(a.obligations))
         if b.named and not a.named:  # keep the order in which properties were declared
             a, b = b, a
         named = self._named(a, b, held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from guiderail.frontends.json_schema.errors import Undecided
@@ -13,7 +14,7 @@ from guiderail.frontends.json_schema.values.overlap import certainly_apart
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.work import spend
 
-__all__ = ["discriminator", "plainly_disjoint", "plainly_within", "told_apart"]
+__all__ = ["discriminator", "plainly_disjoint", "plainly_within", "tags", "told_apart"]
 
 _FEW_TEXTS: Final = 8
 
@@ -71,9 +72,48 @@ def discriminator(cells: tuple[ObjectCell, ...]) -> str | None:
     return None
 
 
+def tags(unions: Sequence[tuple[ObjectCell, ...]]) -> list[set[str]] | None:
+    """The texts that a name has in each of some unions of objects, if all of them require it and list its texts.
+
+    Unions without a text in common are disjoint. None: no name is like this.
+    """
+    cells = [cell for union in unions for cell in union]
+    if not cells or any(type(cell) is not ObjectCell for cell in cells):
+        return None
+    for name in sorted(frozenset.intersection(*[cell.required for cell in cells])):
+        found = [_texts([cell.named[name] for cell in union]) for union in unions]
+        known = [texts for texts in found if texts is not None]
+        if len(known) == len(found):
+            return known
+    return None
+
+
+def _texts(terms: list[Term]) -> set[str] | None:
+    """What some terms allow, if it is few strings; None: it is more, or unknown."""
+    found: set[str] = set()
+    for term in terms:
+        spend(4)
+        try:
+            shape = quick_shape(term)
+        except Undecided:
+            return None
+        if shape is None or shape.null or shape.booleans or shape.arrays or shape.objects:
+            return None
+        texts = shape.strings.finite_texts()
+        if (
+            shape.numbers is not Numbers.NONE
+            or texts is None
+            or not shape.strings.is_exact()
+            or len(texts) > _FEW_TEXTS
+        ):
+            return None
+        found |= texts
+    return found
+
+
 def told_apart(x: ObjectCell, y: ObjectCell) -> bool:
     """Whether some required name has values in one cell that it cannot have in the other."""
-    spend(40 * (1 + len(x.required) + len(y.required)))
+    spend(4 * (1 + len(x.required) + len(y.required)))
     for name in sorted(x.required | y.required):
         p, q = x.named.get(name), y.named.get(name)
         if p is None or q is None:

@@ -328,8 +328,8 @@ class Numbered(Generic[_C]):
 
 _JOINED: Final = 10  # steps for a part of a formula that is put together
 _MADE: Final = 20  # steps for a part
-_LIVE: Final = 10  # steps for a part that matters
-_TRUTH: Final = 3  # steps for deciding a part
+_LIVE: Final = 5  # steps for a part that matters
+_TRUTH: Final = 2  # steps for deciding a part
 
 
 class Ballot(Numbered[ObjectCell]):
