@@ -178,6 +178,19 @@ def test_thousands_of_labelled_values(keyword: str) -> None:
     assert all(program.matches(text) == (keyword == "anyOf") for text in ('"twice"', "1", "2000.5"))
 
 
+def test_thousands_of_tagged_objects() -> None:
+    def branch(tags: list[str], name: str) -> dict[str, Any]:
+        properties = {"kind": {"enum": tags}, name: {"type": "integer"}}
+        return {"type": "object", "properties": properties, "required": ["kind"]}
+
+    branches = [branch([f"k{i}"], f"n{i}") for i in range(2_000)]
+    program = gr.json_schema({"oneOf": [*branches, branch(["k7", "new"], "n7"), branch(["k8"], "other")]}).program()
+    assert program.matches('{"kind": "k1999", "n1999": 1, "n0": ""}') and program.matches('{"kind": "new"}')
+    assert not program.matches('{"kind": "k1999", "n1999": ""}') and not program.matches('{"kind": "k2000"}')
+    assert not program.matches('{"kind": "k7"}') and not program.matches('{"kind": "k8"}')
+    assert program.matches('{"kind": "k8", "n8": "", "other": 1}') == program.matches('{"kind": "k8", "other": ""}')
+
+
 HOST: dict[str, Any] = {"type": "string", "format": "hostname"}
 PUNYCODE = {"const": "xn--foo"}  # perhaps a host name
 OVERLAPPING = {

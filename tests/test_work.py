@@ -419,3 +419,19 @@ def test_garbage_collection_pauses_while_compiling(enabled: bool) -> None:
         (gc.enable if was else gc.disable)()
     assert seen == [False]
     assert after == [enabled, enabled]
+
+
+@pytest.mark.parametrize("keyword", ["unevaluatedProperties", "oneOf", "if"])
+def test_compiling_leaves_few_cycles(keyword: str) -> None:
+    """Nobody collects them meanwhile."""
+    schema: Any = {"type": "object"}
+    for i in range(120):
+        schema = {
+            "unevaluatedProperties": {"allOf": [schema], "properties": {f"a{i}": {}}, "unevaluatedProperties": False},
+            "oneOf": {"oneOf": [{"properties": {"k": {"const": i}}, "required": ["k"]}, {"items": schema}]},
+            "if": {"if": {"required": [f"a{i}"]}, "then": schema, "else": {"required": ["b"]}},
+        }[keyword]
+    gc.collect()
+    with suppress(gr.LimitError):
+        build_program(gr.json_schema(schema))
+    assert gc.collect() < 20_000

@@ -108,6 +108,7 @@ def _among(some: tuple[Term, ...], others: tuple[Term, ...]) -> bool:
 
 
 _NONE: Final = Way()
+_WAYS: Final = 20  # steps for the ways of one schema
 
 
 def apply_unevaluated(node: Node, shape: Shape) -> Shape:
@@ -238,68 +239,69 @@ class _Only:
 
 def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True) -> list[Way]:
     """The ways in which a schema that holds may evaluate members or items."""
-    spend(1)
+    spend(_WAYS)
     schema, scope = node.schema, node.scope
-    ways = [_own_members(node, own_unevaluated) if only.members else _own_items(node, own_unevaluated)]
-
-    def both(options: list[Way]) -> None:
-        nonlocal ways
-        ways = together(ways, options)
-
-    def together(some: list[Way], options: list[Way]) -> list[Way]:
-        if only.most is None:
-            return [way for way in (*some, *options) if way.evaluates()]
-        found = _reduced(node, [a.with_(b) for a in some for b in options])
-        if len(found) > only.most:
-            raise TooMany
-        return found
-
-    def inside(term: Term) -> list[Way]:
-        if not isinstance(term, Node):
-            return [_NONE]
-        if term in path:  # it evaluates nothing new
-            return [_NONE]
-        path.add(term)
-        try:
-            return _ways(term, only, path)
-        finally:
-            path.discard(term)
+    own = _own_members(node, own_unevaluated) if only.members else _own_items(node, own_unevaluated)
+    ways = [own]
+    if own.members if only.members else own.items:
+        return ways
 
     if "$ref" in schema:
-        both(inside(scope.reference(schema["$ref"], schema)))
+        ways = _together(node, only, ways, _inside(scope.reference(schema["$ref"], schema), only, path))
         if scope.old:
             return ways
     for keyword in ("$dynamicRef", "$recursiveRef"):
         if keyword in schema and (keyword == "$recursiveRef") == (scope.dialect == "2019-09"):
-            both(inside(scope.dynamic(schema[keyword], schema)))
+            ways = _together(node, only, ways, _inside(scope.dynamic(schema[keyword], schema), only, path))
     if "allOf" in schema:
         for term in terms_of(node, "allOf"):
-            both(inside(term))
+            ways = _together(node, only, ways, _inside(term, only, path))
     if "anyOf" in schema:
         for term in terms_of(node, "anyOf"):
-            options = [way.assuming(term) for way in inside(term) if way.evaluates()]
+            options = [way.assuming(term) for way in _inside(term, only, path) if way.evaluates()]
             if options:
-                both([_NONE, *options])
+                ways = _together(node, only, ways, [_NONE, *options])
     if "oneOf" in schema:
-        options = [way.assuming(term) for term in terms_of(node, "oneOf") for way in inside(term)]
-        both([_NONE, *[way for way in options if way.evaluates()]])
+        options = [way.assuming(term) for term in terms_of(node, "oneOf") for way in _inside(term, only, path)]
+        ways = _together(node, only, ways, [_NONE, *[way for way in options if way.evaluates()]])
     if "if" in schema:
         test = scope.child(schema["if"])
-        passed = inside(test)
+        passed = _inside(test, only, path)
         if "then" in schema:
-            passed = together(passed, inside(scope.child(schema["then"])))
+            passed = _together(node, only, passed, _inside(scope.child(schema["then"]), only, path))
         options = [_NONE, *[way.assuming(test) for way in passed if way.evaluates()]]
         if "else" in schema:
             failed = scope.document.algebra.not_term(test)
-            options += [way.assuming(failed) for way in inside(scope.child(schema["else"])) if way.evaluates()]
-        both(options)
+            options += [
+                way.assuming(failed) for way in _inside(scope.child(schema["else"]), only, path) if way.evaluates()
+            ]
+        ways = _together(node, only, ways, options)
     if "dependentSchemas" in schema or "dependencies" in schema:
         for name, _, term in dependencies_of(node):
-            options = [way for way in inside(term) if way.evaluates()]
+            options = [way for way in _inside(term, only, path) if way.evaluates()]
             if options:
                 present = Fixed(_present(name))
-                both([_NONE, *[way.assuming(present) for way in options]])
+                ways = _together(node, only, ways, [_NONE, *[way.assuming(present) for way in options]])
     return ways
+
+
+def _inside(term: Term, only: _Only, path: set[Node]) -> list[Way]:
+    if not isinstance(term, Node) or term in path:  # what is being read already evaluates nothing new
+        return [_NONE]
+    path.add(term)
+    try:
+        return _ways(term, only, path)
+    finally:
+        path.discard(term)
+
+
+def _together(node: Node, only: _Only, some: list[Way], options: list[Way]) -> list[Way]:
+    if only.most is None:
+        return [way for way in (*some, *options) if way.evaluates()]
+    found = _reduced(node, [a.with_(b) for a in some for b in options])
+    if len(found) > only.most:
+        raise TooMany
+    return found
 
 
 def _present(name: str) -> Shape:

@@ -142,7 +142,7 @@ class Strings:
             return other
         if self._kind == "texts" and other._kind in ("texts", "but"):
             mine, others = self._parts[0], other._parts[0]
-            spend(_STEPS)
+            spend(_STEPS + len(mine) // 4)
             left = mine & others if other._kind == "texts" else mine - others
             return self if len(left) == len(mine) else Strings("texts", (left,)) if left else Strings.NONE
         return _all_of((self, other))
