@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 FOLDER = Path(__file__).resolve().parent.parent / "playground" / "python"
 
@@ -50,6 +50,7 @@ def pointers(value: Any, at: str = "#") -> Any:
             yield from pointers(one, f"{at}/{i}")
 
 
+@example([[None], {"¹": None}], None, False)  # a digit to Python, but no number
 @given(JSON, st.sampled_from([None, 1, 2]), st.booleans())
 def test_each_pointer_has_the_span_of_its_value(value: Any, indent: int | None, plain: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=plain)

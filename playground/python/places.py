@@ -63,4 +63,4 @@ def _like(steps: list[str], stack: list[list[str | int | None]]) -> list[str | i
     """Returns the steps in the form of the stack, with numbers for lists."""
     if len(steps) != len(stack):
         return [None, "no such place"]
-    return [int(step) if one[0] == "[" and step.isdigit() else step for step, one in zip(steps, stack, strict=True)]
+    return [int(step) if one[0] == "[" and step.isdecimal() else step for step, one in zip(steps, stack, strict=True)]
