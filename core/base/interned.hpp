@@ -42,6 +42,21 @@ class IdTable {
     place(part->slots, {id, tag});
     ++part->count;
   }
+  void remove(u64 hash, u32 id) {  // which must be there; moves up the entries that it displaced
+    const u32 tag = static_cast<u32>(hash) & bits_;
+    Part& part = parts_.of(tag >> (32 - kPartBits));
+    PagedVector<Slot>& slots = part.slots;
+    const std::size_t mask = slots.size() - 1;
+    std::size_t hole = tag & mask;
+    while (slots[hole].id != id) hole = (hole + 1) & mask;
+    for (std::size_t at = (hole + 1) & mask; slots[at].id != kNone; at = (at + 1) & mask) {
+      if (((at - slots[at].tag) & mask) < ((at - hole) & mask)) continue;
+      slots[hole] = slots[at];
+      hole = at;
+    }
+    slots[hole] = {};
+    --part.count;
+  }
   // Makes sure that the next add() with this hash cannot fail.
   void make_room(u64 hash) {
     const u32 tag = static_cast<u32>(hash) & bits_;

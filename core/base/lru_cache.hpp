@@ -1,6 +1,5 @@
-// A cache by identity that keeps the values used recently. One lookup in a table without links usually suffices to
-// tell that a value is missing; a list of entry numbers keeps the order. Keys of 128 bits stand for what they identify:
-// see hashing.hpp for why.
+// A cache by identity that keeps the values used recently; a list of entry numbers keeps the order. Keys of 128 bits
+// stand for what they identify: see hashing.hpp for why.
 #pragma once
 
 #include <array>
@@ -8,26 +7,25 @@
 #include <vector>
 
 #include "base/hashing.hpp"
+#include "base/interned.hpp"
 #include "base/memory.hpp"
-#include "base/pages.hpp"
 
 namespace guiderail {
 
 template <class Value>
 class LruCache {
  public:
-  explicit LruCache(std::size_t count = 512) : slots_(std::bit_ceil(2 * count)) {}
-  bool has(const Hash& key) const { return slots_[place(key)].entry != kNone; }
+  bool has(const Hash& key) const { return entry_of(key) != kNone; }
   // Null: the key is missing. Valid until the next change.
   Value* find(const Hash& key) {
-    const u32 entry = slots_[place(key)].entry;
+    const u32 entry = entry_of(key);
     if (entry == kNone) return nullptr;
     at(entry).used = true;
     return &at(entry).value;
   }
   void add(const Hash& key, Value value, std::size_t bytes) {  // the key must be missing
     u32 entry = made_;
-    if (2 * (count_ + 1) > slots_.size()) enlarge();  // before anything changes, so that nothing can fail later
+    ids_.make_room(key.lo);  // before anything changes, so that nothing can fail later
     if (free_.empty()) {
       if (free_.capacity() <= made_) free_.reserve(2 * made_ + 8);  // for forget()
       if (made_ % kBlock == 0) blocks_.push_back(std::make_unique<std::array<Entry, kBlock>>());
@@ -43,11 +41,11 @@ class LruCache {
     e.used = false;
     bytes_ += bytes;
     link(entry);
-    slots_[place(key)] = {entry, tag_of(key)};
+    ids_.add(key.lo, entry);
     ++count_;
   }
   void note_growth(const Hash& key, std::size_t bytes) {
-    if (const u32 entry = slots_[place(key)].entry; entry != kNone) {
+    if (const u32 entry = entry_of(key); entry != kNone) {
       at(entry).bytes += bytes;
       bytes_ += bytes;
     }
@@ -66,22 +64,22 @@ class LruCache {
         link(entry);
         continue;
       }
-      remove(place(e.key));
+      ids_.remove(e.key.lo, entry);
       bytes_ -= e.bytes;
       e.value = {};
       free_.push_back(entry);
       --count_;
     }
   }
-  void clear() { *this = LruCache(slots_.size() / 2); }
+  void clear() { *this = LruCache(); }
   std::size_t bytes() const { return bytes_; }  // of the values
   std::size_t memory() const {                  // of the values, and of what finds them
     return bytes_ + bytes_of(blocks_) + blocks_.size() * block_bytes(sizeof(*blocks_[0])) + bytes_of(free_) +
-           bytes_of(slots_);
+           ids_.memory();
   }
 
  private:
-  static constexpr u32 kNone = 0xFFFFFFFF, kBlock = 32, kChances = 8;
+  static constexpr u32 kNone = IdTable::kNone, kBlock = 32, kChances = 8;
   struct Entry {
     Hash key;
     Value value;
@@ -89,40 +87,11 @@ class LruCache {
     u32 newer = kNone, older = kNone;
     bool used = false;
   };
-  struct Slot {
-    u32 entry = kNone, tag = 0;
-  };
 
   Entry& at(u32 entry) { return (*blocks_[entry / kBlock])[entry % kBlock]; }
   const Entry& at(u32 entry) const { return (*blocks_[entry / kBlock])[entry % kBlock]; }
-  static u32 tag_of(const Hash& key) { return static_cast<u32>(key.lo); }
-  std::size_t place(const Hash& key) const {  // where the key is, or would be
-    const std::size_t mask = slots_.size() - 1;
-    const u32 tag = tag_of(key);
-    std::size_t at = tag & mask;
-    while (slots_[at].entry != kNone && !(slots_[at].tag == tag && this->at(slots_[at].entry).key == key))
-      at = (at + 1) & mask;
-    return at;
-  }
-  void remove(std::size_t hole) {  // and moves up the entries that it displaced
-    const std::size_t mask = slots_.size() - 1;
-    for (std::size_t at = (hole + 1) & mask; slots_[at].entry != kNone; at = (at + 1) & mask) {
-      if (((at - slots_[at].tag) & mask) < ((at - hole) & mask)) continue;
-      slots_[hole] = slots_[at];
-      hole = at;
-    }
-    slots_[hole] = {};
-  }
-  void enlarge() {
-    PagedVector<Slot> larger(slots_.size() * 2);
-    const std::size_t mask = larger.size() - 1;
-    for (const Slot& slot : slots_) {
-      if (slot.entry == kNone) continue;
-      std::size_t at = slot.tag & mask;
-      while (larger[at].entry != kNone) at = (at + 1) & mask;
-      larger[at] = slot;
-    }
-    slots_ = std::move(larger);
+  u32 entry_of(const Hash& key) const {
+    return ids_.find(key.lo, [&](u32 entry) { return at(entry).key == key; });
   }
   void link(u32 entry) {
     Entry& e = at(entry);
@@ -140,7 +109,7 @@ class LruCache {
   std::vector<std::unique_ptr<std::array<Entry, kBlock>>> blocks_;  // entries stay in place
   u32 made_ = 0;                                                    // entries
   std::vector<u32> free_;                                           // entries that are free again
-  PagedVector<Slot> slots_;                                         // a power of two; half of it stays free
+  IdTable ids_;                                                     // finds the entry of a key
   u32 newest_ = kNone, oldest_ = kNone;
   std::size_t count_ = 0, bytes_ = 0;
 };

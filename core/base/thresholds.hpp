@@ -101,15 +101,14 @@ inline constexpr u32 kWorthBytesBelow = 16;             // trie nodes below a no
 inline constexpr std::size_t kManyIndexExits = 12'000;  // exits by one byte: with more a scan is cheaper
 
 // -- vocabularies: limits (memory) --
-inline constexpr u32 kLongestToken = 4096;                     // bytes; a longer token is never allowed as text
-inline constexpr std::size_t kCacheLimit = 80u << 20;          // bytes of class masks and masks together
-inline constexpr std::size_t kSummaryLimit = 16u << 20;        // bytes of summaries: rarely used, each worth many masks
-inline constexpr std::size_t kMostCachedSummaries = 1u << 17;  // entries
-inline constexpr std::size_t kMostScratches = 16;              // unused ones to keep
-inline constexpr std::size_t kMostClasses = 256;               // classes found through the character index
-inline constexpr std::size_t kAsked = 1u << 15;                // summaries whose requests are counted
-inline constexpr std::size_t kTokenBytes = 64;                 // bytes that the smaller arrays take per token, about
-inline constexpr std::size_t kVocabularyPages = 4u << 20;      // bytes reserved for the first masks and arenas
+inline constexpr u32 kLongestToken = 4096;                 // bytes; a longer token is never allowed as text
+inline constexpr std::size_t kCacheLimit = 80u << 20;      // bytes of class masks and masks together
+inline constexpr std::size_t kSummaryLimit = 16u << 20;    // bytes of summaries: rarely used, each worth many masks
+inline constexpr std::size_t kMostScratches = 16;          // unused ones to keep
+inline constexpr std::size_t kMostClasses = 256;           // classes found through the character index
+inline constexpr std::size_t kAsked = 1u << 15;            // summaries whose requests are counted
+inline constexpr std::size_t kTokenBytes = 64;             // bytes that the smaller arrays take per token, about
+inline constexpr std::size_t kVocabularyPages = 4u << 20;  // bytes reserved for the first masks and arenas
 
 // -- searches for an end: limits (distances) --
 inline constexpr std::size_t kMostSearchStates = 20'000;  // states that one search for a short completion visits

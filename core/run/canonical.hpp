@@ -119,7 +119,7 @@ class CanonicalTexts {
   bool plain_ = false;   // whatever the constraint allows can be spelled, once it begins a piece
   bool strict_ = false;  // except where a separate text has begun
   std::vector<u32> open_;
-  LruCache<std::shared_ptr<const Words>> masks_{32};
+  LruCache<std::shared_ptr<const Words>> masks_;
   std::optional<Key> masked_;  // the place of the last mask,
   Words mask_;                 // and that mask
   std::unordered_map<Key, Life, Hasher> lives_;

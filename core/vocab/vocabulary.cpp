@@ -66,7 +66,6 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, const std::ve
   for (u32 n = 1; n < trie_.nodes.size(); ++n)
     if (trie_.nodes[n].byte == '"') before_quote_.add(trie_.nodes[trie_.parents[n]].byte);
   if (trie_.nodes.size() <= kWorthWarming) return;
-  cache_ = LruCache<Cached>(kMostCachedSummaries);  // otherwise a mask would wait while the table grows
   warm_common();
   character_index_.build(trie_, words(), longest_);
   for (char c : {'"', '\\'}) character_index_.exits(static_cast<u8>(c), trie_);
