@@ -14,7 +14,6 @@
 #include "base/work.hpp"
 #include "expr/caps.hpp"
 #include "expr/kinds.hpp"
-#include "text/escape.hpp"
 
 namespace guiderail {
 namespace {
@@ -117,7 +116,8 @@ bool Characters::meets_conditions(Id e, int& left) const {
 
 bool Characters::find_read(Id e) {
   int left = kCharacterParts;
-  const bool fits = !arena_.has(e, kOwn) && all().usable() && meets_conditions(e, left) && reads_text(e, left);
+  const bool fits =
+      !arena_.has(e, kOwn) && all().usable() && meets_conditions(e, left) && reads_text(e, left) && !begins_inside(e);
   arena_.node(e).flags.fetch_or(kCharactersKnown | (fits ? u32{kByCharacters} : 0u), std::memory_order_relaxed);
   return fits;
 }
@@ -150,7 +150,6 @@ Id Characters::derive(Id e, u32 atom, std::string_view bytes) {
 Id Characters::derive_fresh(Id e, u32 atom, std::string_view bytes) {
   Work::spend();
   const Node& n = arena_.node(e);
-  auto splits = [&](Id after) { return arena_.first(after).words[2] != 0; };  // 0x80 to 0xBF: inside a character
   switch (n.kind) {
     case Kind::Union: {
       Ids members(arena_.operands(e)), parts;
@@ -169,7 +168,7 @@ Id Characters::derive_fresh(Id e, u32 atom, std::string_view bytes) {
     case Kind::Not: return arena_.negate(derive(n.body(), atom, bytes));
     case Kind::Concat: {
       const Id head = n.head(), tail = n.tail();
-      if (splits(tail)) break;
+      if (begins_inside(tail)) break;
       const Id read = derive(head, atom, bytes);
       const Id here = read == kEmpty ? kEmpty : arena_.concat(read, tail);
       if (!arena_.nullable(head)) return here;
@@ -177,7 +176,7 @@ Id Characters::derive_fresh(Id e, u32 atom, std::string_view bytes) {
       return past == kEmpty ? here : here == kEmpty ? past : arena_.unite(here, past);
     }
     case Kind::Repeat: {
-      if (n.max == 0 || splits(n.body())) break;
+      if (n.max == 0 || begins_inside(n.body())) break;
       const Id read = derive(n.body(), atom, bytes);
       return read == kEmpty ? kEmpty : arena_.concat(read, arena_.repeat_less(e));
     }

@@ -8,6 +8,7 @@
 
 #include "expr/expression.hpp"
 #include "text/character_atoms.hpp"
+#include "text/escape.hpp"
 
 namespace guiderail {
 
@@ -15,13 +16,20 @@ namespace guiderail {
 class Characters {
  public:
   explicit Characters(Arena& arena) : arena_(arena) {}
-  bool read(Id e) {  // is this correct and worthwhile? e is a state between two characters
+  bool read(Id e) {  // is this correct and worthwhile? Not where e begins inside a character
     const u32 flags = arena_.node(e).flags.load(std::memory_order_relaxed);
     if (!(flags & kSearch) || arena_.raw_bytes_ || !arena_.finalized_ || arena_.proofs_) return false;
     return flags & kCharactersKnown ? (flags & kByCharacters) != 0 : find_read(e);
   }
   Id step(Id e, u32 character);   // beyond ASCII; kEmpty: nothing can follow. Only if read(e)
   Id after(Id e, u32 character);  // the same without asking whether anything can follow
+  // Calls f(after) for the characters beyond ASCII, one of each kind, from the kind numbered `from` on, until it
+  // returns false. Only if read(e).
+  template <class F>
+  void each(Id e, u32 from, F f) {
+    for (u32 atom = from; atom < atoms_->count(); ++atom)
+      if (!f(derive(e, atom, utf8(atoms_->sample(atom))))) return;
+  }
   bool may_follow(Id e, u32 low, u32 high);
   // The characters beyond ASCII, in sets whose characters every expression treats alike. Empty: there are too many
   // sets.
@@ -34,6 +42,7 @@ class Characters {
     bool reads;
   };
   bool find_read(Id e);
+  bool begins_inside(Id e) { return arena_.first(e).words[2] != 0; }  // a character: with a byte from 0x80 to 0xBF
   CharacterAtoms& all();
   bool reads_text(Id e, int& left);
   bool meets_conditions(Id e, int& left) const;

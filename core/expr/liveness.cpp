@@ -73,6 +73,10 @@ u32 all_that_is_left(const Arena& arena, Id e, u32& parts) {
 // about twice as long as the better one.
 class Frontier {
  public:
+  struct Step {
+    bool begins;  // a character
+    bool alike;   // its targets, and those of the next steps
+  };
   struct Way {
     Id from;
     u32 chars;  // read so far
@@ -82,8 +86,8 @@ class Frontier {
     u32 promise;
     u32 order;  // among equal promises
     Id id;
-    u32 from;   // how many bytes were tried
-    u32 depth;  // bytes read so far
+    u32 from;   // how many steps were tried
+    u32 depth;  // steps read so far
     u32 chars;  // characters read so far
     bool thorough;
     bool operator<(const Item& o) const { return promise != o.promise ? promise > o.promise : order > o.order; }
@@ -127,12 +131,12 @@ class Frontier {
                                       : arena_.node(id).shortest;
     add({promise, from.thorough ? ~pushed_ : pushed_, id, 0, depth, from.chars + is_character, from.thorough});
   }
-  // Pushes the target of `byte`, after `tried` bytes of `from`. False: its other bytes wait.
-  bool push(const Item& from, Id id, u8 byte, u32 tried) {
-    push(from, id, !is_continuation(byte));
+  // Pushes the target of a step, after `tried` steps of `from`. False: its other steps wait.
+  bool push(const Item& from, Id id, const Step& step, u32 tried) {
+    push(from, id, step.begins);
     const u32 shortest = arena_.node(from.id).shortest;
     // They wait if this one is a step closer, or belongs to a character beyond ASCII: there, most bytes are alike.
-    if (from.thorough || (arena_.node(id).shortest >= shortest && byte < 0x80)) return true;
+    if (from.thorough || (arena_.node(id).shortest >= shortest && !step.alike)) return true;
     add({add_sat(shortest, kLiveWait), pushed_, from.id, tried, from.depth, from.chars, false});
     return false;
   }
@@ -263,6 +267,25 @@ bool Liveness::surely_live(Id e) {
   }
 }
 
+// Calls f(next, step, tried) for the steps from a state, `from` of which were tried, until it returns false. Where
+// characters beyond ASCII can be read as a whole, each kind of them is one step. By bytes, a search meets a state for
+// each prefix of a character before it finds the one that it needs.
+template <class F>
+void Liveness::each_step(Id state, u32 from, F f) {
+  const ByteSet possible = arena_.first(state);
+  const bool whole = arena_.characters().read(state);
+  u32 tried = 0;
+  bool more = true;
+  arena_.each_byte(state, [&](u8 byte) {
+    if (tried++ < from || !possible.has(byte) || (whole && byte >= 0x80)) return true;
+    return more = f(arena_.derive(state, byte), Frontier::Step{!is_continuation(byte), byte >= 0x80}, tried);
+  });
+  if (!whole || !more) return;
+  const u32 first = from > tried ? from - tried : 0;
+  tried += first;
+  arena_.characters().each(state, first, [&](Id next) { return f(next, Frontier::Step{true, false}, ++tried); });
+}
+
 // Does some state read a character and stay?
 bool Liveness::stays(Id state) {
   for (u32 c = 0; c < arena_.class_count_; ++c)
@@ -287,13 +310,9 @@ u32 Liveness::some_length(Id start) {
   while (end == kEmpty && !frontier.is_exhausted() && frontier.met() < kLiveLengths) {
     arena_.make_room();
     const Frontier::Item item = frontier.next();
-    const ByteSet possible = arena_.first(item.id);
-    u32 tried = 0;
-    arena_.each_byte(item.id, [&](u8 byte) {
-      if (tried++ < item.from || !possible.has(byte)) return true;
-      const Id next = arena_.derive(item.id, byte);
+    each_step(item.id, item.from, [&](Id next, const Frontier::Step& step, u32 tried) {
       if (next == kEmpty || arena_.has(next, kDead | kUnknownText)) return true;
-      if (!frontier.meet(item, next, !is_continuation(byte))) return true;
+      if (!frontier.meet(item, next, step.begins)) return true;
       const auto known = matches_.find(next);
       const bool is_known = known != matches_.end() && known->second.length != kInf;
       if (arena_.nullable(next) || is_known) {
@@ -302,7 +321,7 @@ u32 Liveness::some_length(Id start) {
         thorough = item.thorough;
         return false;
       }
-      return frontier.push(item, next, byte, tried);
+      return frontier.push(item, next, step, tried);
     });
   }
   if (end == kEmpty) {
@@ -452,12 +471,8 @@ bool Liveness::search(Id start) {
       thorough = item.thorough;
       return false;
     };
-    const ByteSet possible = arena_.first(state);
-    u32 tried = 0;
-    arena_.each_byte(state, [&](u8 byte) {
-      if (tried++ < item.from || !possible.has(byte)) return true;
-      const Id next = arena_.derive(state, byte);
-      return meet(next) ? frontier.push(item, next, byte, tried) : found == kEmpty;
+    each_step(state, item.from, [&](Id next, const Frontier::Step& step, u32 tried) {
+      return meet(next) ? frontier.push(item, next, step, tried) : found == kEmpty;
     });
     if (found != kEmpty || item.from > 0 || arena_.symbols_.empty() || !arena_.has(state, kHasToken | kHasRef))
       continue;

@@ -36,6 +36,8 @@ class Liveness {
   u32 some_length(Id e);
   bool some_longer(Id e);
   bool stays(Id state);
+  template <class F>
+  void each_step(Id state, u32 from, F f);
 
   Arena& arena_;
   std::unordered_map<Id, Match> matches_;
