@@ -38,6 +38,7 @@ std::string explained(std::string_view message) {
     }
     if (list.ends_with(", /")) list.remove_suffix(3);
     if (list == "/") list = {};
+    if (list.starts_with("arg: ")) list.remove_prefix(5);  // nanobind's name for what has none
     if (!takes.empty()) takes += " or ";
     takes += '(';
     takes += list;
@@ -52,7 +53,7 @@ std::string explained(std::string_view message) {
   }
   std::string text(name == "__init__" ? self : name);
   text += " takes " + takes + ", and was given (" + std::string(given) + ')';
-  if (takes.find("int") != takes.npos && given.find("int") != given.npos) text += "; integers have 64 bits";
+  if (takes.find("int") != takes.npos && given.find("int") != given.npos) text += "; an integer has at most 64 bits";
   return text;
 }
 

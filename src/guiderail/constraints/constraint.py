@@ -14,7 +14,8 @@ constraint is expected.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from inspect import isfunction
 from operator import methodcaller
@@ -83,7 +84,7 @@ class Constraint:
         return self
 
     def as_written(self) -> Constraint:
-        """The narrower constraint that a model writes under, with every option decided that was left open.
+        """Returns the narrower constraint that a model writes under. Options that were left open are decided.
 
         A JSON Schema without ``property_order`` takes its properties in the order of the schema. JSON without a
         ``layout`` is spaced as ``json.dumps`` spaces it: ``{"a": 1, "b": [2, 3]}``. A keyword of a Lark grammar that
@@ -188,8 +189,16 @@ def _coerce(value: Constraint | str) -> Constraint:
         return value
     if isinstance(value, str):
         return Literal(value)
-    several = isinstance(value, list | tuple | set | frozenset)
-    way = "pass its items one by one, or gr.choice(…)" if several else "wrap it, e.g. gr.literal(str(value))"
+    if isinstance(value, list | tuple | set | frozenset):
+        way = "pass its items one by one, or gr.choice(…)"
+    elif isinstance(value, re.Pattern):
+        way = "pass gr.regex(pattern)"
+    elif isinstance(value, Mapping):
+        way = "pass gr.json_schema(schema)"
+    elif value is None or isinstance(value, type):
+        way = "pass gr.python_type(…) for the values of a type"
+    else:
+        way = "wrap it, e.g. gr.literal(str(value))"
     raise CompileError(f"expected a constraint or a string, not {type(value).__name__}; {way}", code="not-a-constraint")
 
 
@@ -430,26 +439,31 @@ class TokenSet(Constraint):
 
 
 # -- constructors ------------------------------------------------------------------------------------------------
+@checked
 def literal(text: str) -> Constraint:
     """Matches exactly ``text``."""
     return Literal(text)
 
 
+@checked
 def empty() -> Constraint:
     """Matches the empty text only."""
     return Literal("")
 
 
+@checked
 def nothing() -> Constraint:
     """Matches no text at all. Compiling it is an error, because nothing could be generated."""
     return AnyOf(())
 
 
+@checked
 def any_text() -> Constraint:
     """Matches any text, line breaks included."""
     return AnyText()
 
 
+@checked
 def any_character() -> Constraint:
     """Matches any single character (code point), line breaks included."""
     return AnyText(characters=True)
@@ -477,16 +491,19 @@ def choice(options: Iterable[str]) -> Constraint:
     return Choice(tuple(dict.fromkeys(items)))
 
 
+@checked
 def sequence(*parts: Constraint | str) -> Constraint:
     """Matches the parts in sequence."""
     return Sequence(_flat(Sequence, map(_coerce, parts)))
 
 
+@checked
 def optional(item: Constraint | str) -> Constraint:
     """Matches ``item`` or the empty text."""
     return Repetition(_coerce(item), 0, 1)
 
 
+@checked
 def repeat(item: Constraint | str, min: int = 0, max: int | None = None) -> Constraint:
     """Matches ``item`` ``min`` to ``max`` times in a row; ``max=None`` means no upper bound.
 
@@ -499,6 +516,7 @@ def repeat(item: Constraint | str, min: int = 0, max: int | None = None) -> Cons
     return Repetition(_coerce(item), min, max)
 
 
+@checked
 def separated_by(
     item: Constraint | str,
     separator: Constraint | str,
@@ -519,6 +537,7 @@ def separated_by(
     return SeparatedBy(_coerce(item), _coerce(separator), min, max, trailing)
 
 
+@checked
 def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
     """Matches any text up to and including the first ``stop`` (Koo, Liu & He 2024, Table 1, TEXT_UNTIL).
 
@@ -534,6 +553,7 @@ def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
     return TextUntil(stop, include_stop)
 
 
+@checked
 def substring_of(*texts: str) -> Constraint:
     """Matches any substring of one of ``texts``, the empty one included (Koo, Liu & He 2024, Table 1, SUBSTRING_OF).
 
@@ -558,6 +578,7 @@ def delimited_list(item: Constraint | str, delimiter: Constraint | str, end: Con
     return separated_by(item, delimiter, 1) + end
 
 
+@checked
 def special_token(*names: str | int) -> Constraint:
     """Matches one of these special tokens of the vocabulary, named by text or id.
 

@@ -21,6 +21,7 @@ from guiderail.support.caches import cached_bytes, clear_caches
 from guiderail.support.locks import free_after_fork
 from guiderail.support.options import check_flag, check_integer
 from guiderail.support.other_names import unknown_attributes
+from guiderail.support.suggestions import resembling
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, allowed
 from guiderail.vocabulary.adapted import forget_vocabularies, vocabulary_of
 
@@ -97,9 +98,13 @@ class Guide:
                 max_step_work=options.max_step_work,
             )
         named: set[str | int] = set()
-        for symbol in program.symbols():
-            named.update(symbol.tokens if isinstance(symbol, _core.TokenSet) else [symbol])
         special = vocabulary.special_tokens
+        for symbol in program.symbols():
+            if isinstance(symbol, str) and symbol not in special:
+                near = resembling(symbol, special)
+                end = "its special_tokens lists those it has" if near is None else f"did you mean {near!r}?"
+                raise CompileError(f"the vocabulary has no special token {symbol!r}; {end}", code="unknown-token")
+            named.update(symbol.tokens if isinstance(symbol, _core.TokenSet) else [symbol])
         known = {name: special[name] for name in named if isinstance(name, str) and name in special}
         self._continuations: dict[tuple[int, int, int], list[str]] = {}
         self.core = _core.Guide(program, vocabulary.core, known, options.max_memory)
@@ -357,6 +362,7 @@ class MemoryUse:
     native: int
 
 
+@checked
 def memory_use() -> MemoryUse:
     """Returns how much memory the process holds. :meth:`Guide.memory_size_bytes` returns that of one guide.
 
@@ -374,6 +380,7 @@ def memory_use() -> MemoryUse:
     return MemoryUse(sizes, cached_bytes(), _core.character_sets_bytes(), native)
 
 
+@checked
 def clear_cache() -> None:
     """Drops the guides and vocabularies that :func:`compile` keeps, and parsed schemas, and frees their memory."""
     with _lock:

@@ -401,9 +401,15 @@ def read_schema(schema: Any) -> Any:
     elif isinstance(schema, Mapping):
         schema = _plain(dict(schema))
     if not isinstance(schema, dict | bool):
+        if isinstance(schema, type):
+            found = f"the class {schema.__name__}; gr.python_type takes other types"
+        elif hasattr(type(schema), "model_json_schema"):
+            found = f"an instance of {type(schema).__name__}; pass the class"
+        else:
+            found = type(schema).__name__
         raise SchemaError(
-            "a schema must be a dict, a boolean, a JSON string, a pathlib.Path or a pydantic model, not "
-            f"{type(schema).__name__}" + ("; gr.python_type takes other types" if isinstance(schema, type) else ""),
+            "a schema must be a dict, a boolean, a JSON string, a pathlib.Path or the class of a pydantic model, not "
+            + found,
             code="invalid-schema",
         )
     return schema

@@ -198,7 +198,7 @@ class Walker:
         if why is None:
             why = "is not a type whose values can be written; use a class, a typing construct or a function"
             if type(kind).__module__ not in ("typing", "types", "typing_extensions"):
-                why = f"is a value of {type(kind).__name__}, not a type; use a class, a typing construct or a function"
+                why = f"is a value of {type(kind).__name__}, not a type; pass the class {type(kind).__name__} itself"
         raise unsupported(type_words(kind), why)
 
     def _forward(self, kind: str | typing.ForwardRef) -> Any:

@@ -331,8 +331,8 @@ def tool_calls(
         if chosen.mode == "required":
             raise ToolError("a call is required, but there is no tool to call", code="tool-choice")
         raise ToolError(
-            f"there is no tool {chosen.mode!r}; {suggestion(chosen.mode, known)}. The other choices are 'auto', "
-            "'required' and 'none'",
+            f"choice must be 'auto', 'required', 'none' or the name of a tool, and there is no tool {chosen.mode!r}; "
+            f"{suggestion(chosen.mode, known)}",
             code="tool-choice",
         )
     return made
