@@ -140,6 +140,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         "tool-choice",
         "the name of a tool, and there is no tool 'tol'; did you mean 'tool'?",
     ),
+    "a misspelled type in a tag": (
+        lambda: gr.structural_tag({"type": "structural_tag", "format": {"type": "json_shema"}}),
+        "structural-tag-type",
+        "the format has the unknown type 'json_shema'; did you mean 'json_schema'?",
+    ),
     "a tool that is a value": (
         lambda: gr.tool_calls([Person("Ada")], format="hermes"),
         "tool",
@@ -261,3 +266,40 @@ def test_functions_name_an_argument_that_they_do_not_have(module: str) -> None:
         with pytest.raises(gr.GuiderailError) as caught:
             value(zzz_unknown=1)
         assert "zzz_unknown" in str(caught.value) or "needs" in str(caught.value)
+
+
+ATTRIBUTES: dict[str, tuple[Callable[[], Any], str]] = {
+    "re": (lambda: ANY.regex("a").fullmatch("a"), "'Regex' object has no attribute 'fullmatch'; matches(text) says"),
+    "a compiler": (lambda: ANY.json_schema({}).compile(VOCABULARY), "; gr.compile(constraint, vocabulary) compiles it"),
+    "llguidance: consume_token": (lambda: GUIDE.matcher().consume_token(1), "; accept_token(id) reads a token"),  # type: ignore[attr-defined]
+    "llguidance: compute_mask": (lambda: GUIDE.matcher().compute_mask(), "; fill_next_token_bitmask(bitmask, row)"),  # type: ignore[attr-defined]
+    "outlines: is_finished": (lambda: GUIDE.matcher().is_finished(), "; is_terminated() says"),  # type: ignore[attr-defined]
+}
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_attributes_of_other_libraries(name: str) -> None:
+    call, says = ATTRIBUTES[name]
+    with pytest.raises(AttributeError, match=re.escape(says)):
+        call()
+
+
+SCHEMA = {"type": "string", "maxLenght": 3, "maxLength": 1}
+UNENFORCED = {"type": "string", "pattern": r"^(a+|b)\1$"}
+WARNED: dict[str, Callable[[], Any]] = {
+    "a misspelled keyword": lambda: gr.compile(SCHEMA, VOCABULARY, cache=False),
+    "a schema within an object": lambda: gr.json_schema({"name": "x", "schema": {"type": "string"}}),
+    "a keyword that is not enforced": lambda: gr.json_schema(UNENFORCED, on_unsupported="warn").program(),
+    "a tool that is left out": lambda: gr.tool_calls(
+        [tool, {"name": "bad", "parameters": {"type": "object", "properties": {"a": {"pattern": "("}}}}],
+        format="hermes",
+        on_bad_tool="drop",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_warnings_point_to_the_code_of_the_user(name: str) -> None:
+    with pytest.warns(UserWarning) as caught:
+        WARNED[name]()
+    assert {warning.filename for warning in caught} == {__file__}

@@ -14,8 +14,7 @@ constraint is expected.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from inspect import isfunction
 from operator import methodcaller
@@ -27,6 +26,7 @@ from guiderail.constraints.sharing import RECURRING, each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.options import check_flag, check_integer
+from guiderail.support.other_names import CONSTRAINT, as_part, unknown_attributes
 from guiderail.support.texts import clipped, shown, utf8
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ class Constraint:
 
     __slots__ = ("_kept_hash",)
     _kept_hash: int
+
+    if not TYPE_CHECKING:
+        __getattr__ = unknown_attributes(**CONSTRAINT)
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -189,17 +192,9 @@ def _coerce(value: Constraint | str) -> Constraint:
         return value
     if isinstance(value, str):
         return Literal(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        way = "pass its items one by one, or gr.choice(…)"
-    elif isinstance(value, re.Pattern):
-        way = "pass gr.regex(pattern)"
-    elif isinstance(value, Mapping):
-        way = "pass gr.json_schema(schema)"
-    elif value is None or isinstance(value, type):
-        way = "pass gr.python_type(…) for the values of a type"
-    else:
-        way = "wrap it, e.g. gr.literal(str(value))"
-    raise CompileError(f"expected a constraint or a string, not {type(value).__name__}; {way}", code="not-a-constraint")
+    raise CompileError(
+        f"expected a constraint or a string, not {type(value).__name__}; {as_part(value)}", code="not-a-constraint"
+    )
 
 
 def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Constraint]) -> tuple[Constraint, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
+from guiderail.support.callers import outside
 from guiderail.support.nesting import nested
 from guiderail.support.suggestions import resembling
 from guiderail.vocabulary.vocabulary import Vocabulary
@@ -128,7 +129,7 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
         raise CompileError(f"this is {wrapped}", code="not-a-constraint")
     made = json_schema(schema, property_order="declared")
     for fault in typos(made):  # they would be ignored without notice
-        warnings.warn(f"in the schema, {fault}", stacklevel=5)
+        warnings.warn(f"in the schema, {fault}", stacklevel=outside())
     return made
 
 

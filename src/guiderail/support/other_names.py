@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from guiderail.support.suggestions import suggestion
 
-__all__ = ["LIBRARY", "TARGETS", "instead", "unknown_attributes"]
+__all__ = ["CONSTRAINT", "LIBRARY", "TARGETS", "as_part", "instead", "unknown_attributes"]
 
 
 def _by_name(*rows: tuple[str, str]) -> dict[str, str]:
@@ -52,6 +53,17 @@ TARGETS = _by_name(
 )
 """What a function that generates is given by name, in place of a target."""
 
+CONSTRAINT = _by_name(
+    ("compile", "gr.compile(constraint, vocabulary) compiles it"),
+    ("matcher", "gr.compile(constraint, vocabulary).matcher() follows one text"),
+    ("parse", "matches(text) checks a text; json.loads, or gr.read(type, text), reads it"),
+    (
+        "match fullmatch search is_match validate validate_text",
+        "matches(text) says whether the whole of a text matches, and explain(text) why not",
+    ),
+)
+"""What attributes of a constraint are answered with."""
+
 _RENAMED = _by_name(
     ("max_new_tokens max_length n_predict num_predict max_completion_tokens", "max_tokens"),
     ("stop_at stop_strings stop_sequences", "stop"),
@@ -82,6 +94,19 @@ def instead(name: object, known: list[str]) -> str:
     """The end of a message about an unknown argument: how to write it here, or the known name that it resembles."""
     said = _RENAMED.get(str(name), "")
     return f"write {said}" if said.replace("=", ",").split(",")[0] in known else suggestion(name, known)
+
+
+def as_part(value: object) -> str:
+    """The end of a message about a value that is no part of a constraint: how to make one of it."""
+    if isinstance(value, list | tuple | set | frozenset):
+        return "pass its items one by one, or gr.choice(…)"
+    if isinstance(value, re.Pattern):
+        return "pass gr.regex(pattern)"
+    if isinstance(value, Mapping):
+        return "pass gr.json_schema(schema)"
+    if value is None or isinstance(value, type):
+        return "pass gr.python_type(…) for the values of a type"
+    return "wrap it, e.g. gr.literal(str(value))"
 
 
 def unknown_attributes(**there: str) -> Callable[[object, str], NoReturn]:

@@ -26,6 +26,7 @@ from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.reading import SchemaReading
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
+from guiderail.support.callers import outside
 from guiderail.support.files import text_of
 from guiderail.support.json_objects import document
 from guiderail.support.locks import free_after_fork
@@ -261,7 +262,7 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     if isinstance(schema, Mapping) and (held := held_schema(schema)) is not None:
         warnings.warn(
             f"the schema has no keyword of JSON Schema, so it allows any value; pass the value of {held!r}",
-            stacklevel=3,
+            stacklevel=outside(),
         )
     plain = is_plain_json(schema)
     if not plain and (problem := too_large(schema)):
