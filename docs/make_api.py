@@ -48,7 +48,8 @@ def signature(value: Any) -> str:
     shown = [
         one.replace(annotation=plain(one.annotation), default=default(one.default)) for one in found.parameters.values()
     ]
-    text = str(found.replace(parameters=shown, return_annotation=plain(found.return_annotation)))
+    result = found.empty if isinstance(value, type) else plain(found.return_annotation)
+    text = str(found.replace(parameters=shown, return_annotation=result))
     return re.sub(r"<object object at 0x[0-9a-f]+>|<factory>", "…", text)
 
 
@@ -117,7 +118,9 @@ def bases_of(kind: type) -> list[type]:
 def entry(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, type):
         bases = ", ".join(b.__name__ for b in bases_of(value) if b is not object)
-        yield f"### `gr.{name}`\n\n{f'Derives from {bases}. ' if bases else ''}{prose(value.__doc__)}"
+        made_by_users = "Args:" in (value.__doc__ or "") or name.endswith("Options")
+        made = f"`{name}{signature(value)}`\n\n" if made_by_users else ""
+        yield f"### `gr.{name}`\n\n{made}{f'Derives from {bases}. ' if bases else ''}{prose(value.__doc__)}"
         if not issubclass(value, Exception):
             for member, what in members(value):
                 shown = "" if isinstance(what, property) else signature(what)

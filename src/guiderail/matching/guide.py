@@ -259,7 +259,9 @@ def compile(
 
     Args:
         constraint: the result of :func:`regex`, :func:`choice`, :func:`json_schema` …; or what :func:`generate` takes:
-            a JSON Schema (a dict), a Python type, a list of strings.
+            a JSON Schema (a dict), a Python type, a list of strings. A dict has its properties in declared order, while
+            ``json_schema(schema)`` allows any order unless you pass ``property_order``. Both allow JSON on one line,
+            with or without spaces.
         vocabulary: the vocabulary of the model that will write the text; the model itself, if :func:`load_model` made
             it; or its tokenizer (of transformers, tokenizers, tiktoken, SentencePiece, mistral-common,
             llama-cpp-python, or the path of one). The vocabularies of the last 8 tokenizers are kept.
