@@ -202,6 +202,16 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         "argument",
         "accept_token takes (int), and was given (str)",
     ),
+    "XGrammar's name of the row": (
+        lambda: ANY.compile(gr.regex("a{2}"), VOCABULARY).matcher().fill_next_token_bitmask(rows(), index=0),
+        "argument",
+        "fill_next_token_bitmask has no argument 'index'; it takes (bitmask: object, row: int = 0",
+    ),
+    "a name where none is taken": (
+        lambda: ANY.compile(gr.regex("a{2}"), VOCABULARY).matcher().accept_token(token=0),
+        "argument",
+        "accept_token has no argument 'token'; it takes (int)",
+    ),
     "more steps back than there are": (
         lambda: GUIDE.matcher().rollback(1),
         "matcher-rollback",
