@@ -113,6 +113,8 @@ def unknown_attributes(**there: str) -> Callable[[object, str], NoReturn]:
     """The ``__getattr__`` of a class whose methods have other names elsewhere."""
 
     def missing(self: object, name: str) -> NoReturn:
+        if name.startswith("_"):  # asked for by guiderail and by Python: must be quick
+            raise AttributeError(name, name=name, obj=self)
         said = f"; {there[name]}" if name in there else ""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{said}", name=name, obj=self)
 
