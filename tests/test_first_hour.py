@@ -148,7 +148,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a tool that is a value": (
         lambda: gr.tool_calls([Person("Ada")], format="hermes"),
         "tool",
-        "not an instance of Person; pass the class",
+        "tool 0 (counted from 0): a tool must be a dict in the form of OpenAI, Anthropic, Gemini or Bedrock, a "
+        "function, a pydantic model or a dataclass, not an instance of Person; pass the class",
     ),
     # masks
     "logits in place of a mask": (
