@@ -9,6 +9,7 @@ and for language models.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import types
 from collections.abc import Iterator
@@ -29,29 +30,54 @@ GROUPS: list[tuple[str, str]] = [
 ]
 
 
+class Plain:
+    """A text that a signature shows without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 def signature(value: Any) -> str:
     try:
-        text = str(inspect.signature(value))
+        found = inspect.signature(value)
     except (TypeError, ValueError):
         return "(…)"
-    return re.sub(r"<object object at 0x[0-9a-f]+>|<factory>", "…", text).replace("'", "")
+    shown = [
+        one.replace(annotation=plain(one.annotation), default=default(one.default)) for one in found.parameters.values()
+    ]
+    result = found.empty if isinstance(value, type) else plain(found.return_annotation)
+    text = str(found.replace(parameters=shown, return_annotation=result))
+    return re.sub(r"<object object at 0x[0-9a-f]+>|<factory>", "…", text)
+
+
+def plain(annotation: Any) -> Any:
+    return Plain(annotation.replace("'", "")) if isinstance(annotation, str) else annotation
+
+
+def default(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(default, value))
+    return Plain(json.dumps(value, ensure_ascii=False)) if isinstance(value, str) else value
 
 
 def prose(doc: str | None) -> str:
     """Converts a Google-style docstring to Markdown."""
     lines: list[str] = []
-    section, code = "", False
+    section, code, indent = "", False, 0
     for line in inspect.cleandoc(doc or "").splitlines():
         bare = line.strip()
         if bare.startswith((">>>", "...")) and not code:
             lines += ["", "```pycon"]
-            code = True
+            code, indent = True, len(line) - len(line.lstrip())
         elif code and not bare:
             lines += ["```", ""]
             code = False
             continue
         if code:
-            lines.append(bare)
+            lines.append(line[indent:])
         elif bare.rstrip(":") in SECTIONS and bare.endswith(":") and line == bare:
             section = bare.rstrip(":")
             lines += ["", f"**{section}**", ""]
@@ -92,7 +118,9 @@ def bases_of(kind: type) -> list[type]:
 def entry(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, type):
         bases = ", ".join(b.__name__ for b in bases_of(value) if b is not object)
-        yield f"### `gr.{name}`\n\n{f'Derives from {bases}. ' if bases else ''}{prose(value.__doc__)}"
+        made_by_users = "Args:" in (value.__doc__ or "") or name.endswith("Options")
+        made = f"`{name}{signature(value)}`\n\n" if made_by_users else ""
+        yield f"### `gr.{name}`\n\n{made}{f'Derives from {bases}. ' if bases else ''}{prose(value.__doc__)}"
         if not issubclass(value, Exception):
             for member, what in members(value):
                 shown = "" if isinstance(what, property) else signature(what)

@@ -126,7 +126,7 @@ def test_every_limit_is_listed() -> None:
         ("captures of rules", "guiderail.frontends.grammar.captures:_MOST_STEPS"),
         ("rules that each begin with the next", "guiderail.frontends.grammar.lower:_LEFT"),
         ("texts between two others", "guiderail.frontends.infill:_MOST_STATES"),
-        ("a terminal of Lark's", "guiderail.frontends.grammar.lark.first_match_texts:_MOST_STATES"),
+        ("a Lark terminal that takes", "guiderail.frontends.grammar.lark.first_match_texts:_MOST_STATES"),
         ("different values of `multipleOf`", "guiderail.frontends.json_schema.values.grids:_MAX_TERMS"),
         ("digits of a bound next to", "guiderail.frontends.json_schema.lowering.number_lazy:MAX_DIGITS"),
         ("`n`, `particles`, `samples`", "guiderail.generation.options:MOST_TEXTS"),

@@ -285,7 +285,7 @@ def test_what_xgrammar_writes(name: str) -> None:
         ("root ::= Token(-1)", "an argument of Token"),
         ("root ::= Token(99999999999)", "too large"),
         ("root ::= ExcludeToken(root)", "tokens must be numbers"),
-        ("root ::= Substring(1)", "texts in quotes"),
+        ("root ::= Substring(1)", "strings in quotes"),
         ('root ::= Regex("a", "b")', "one pattern"),
         ('root ::= Regex("a", json_string=1)', "true or false"),
         ('root ::= Regex("a", wild=true)', "no argument 'wild'"),

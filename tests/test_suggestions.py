@@ -84,10 +84,10 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ANY.regex("a", ignore_case=True),
         "regex has no argument 'ignore_case'; write flags=\"i\"",
     ),
-    "several strings": (lambda: ANY.choice("a", "b"), "choice takes only options without a name; several values make"),
+    "several strings": (lambda: ANY.choice("a", "b"), "(options), and was given 2; pass several values as one list"),
     "several constraints": (
         lambda: ANY.infill("a", "b"),
-        "infill takes only constraint without a name; all others have names",
+        "infill takes 1 argument by position (constraint), and was given 2; pass the others by name",
     ),
     "an argument twice": (
         lambda: ANY.regex("a", pattern="b"),

@@ -14,6 +14,23 @@ struct Checked {
 PyObject* bound_method = nullptr;  // types.MethodType
 PyTypeObject* checked_type = nullptr;
 
+// The first name in "ndarray, kwargs = { index: int, row: int }" that "(bitmask: object, row: int = 0)" lacks.
+std::string_view unknown_name(std::string_view given, const std::string& takes) {
+  constexpr std::string_view kNamed = "kwargs = { ";
+  const std::size_t begin = given.rfind(kNamed);
+  if (begin == given.npos) return {};
+  given.remove_prefix(begin + kNamed.size());
+  for (std::size_t colon; (colon = given.find(": ")) != given.npos;) {
+    const std::string_view name = given.substr(0, colon);
+    const std::string known = std::string(name) + ": ";
+    if (takes.find('(' + known) == takes.npos && takes.find(", " + known) == takes.npos) return name;
+    const std::size_t comma = given.find(", ");
+    if (comma == given.npos) break;
+    given.remove_prefix(comma + 2);
+  }
+  return {};
+}
+
 // "name(): incompatible function arguments. The following argument types are supported:\n    1. name(self, arg: int, /)
 // -> bool\n\nInvoked with types: Matcher, str"
 std::string explained(std::string_view message) {
@@ -38,6 +55,7 @@ std::string explained(std::string_view message) {
     }
     if (list.ends_with(", /")) list.remove_suffix(3);
     if (list == "/") list = {};
+    if (list.starts_with("arg: ")) list.remove_prefix(5);  // nanobind's name for what has none
     if (!takes.empty()) takes += " or ";
     takes += '(';
     takes += list;
@@ -51,8 +69,10 @@ std::string explained(std::string_view message) {
     given.remove_prefix(next == given.npos ? given.size() : next + 2);
   }
   std::string text(name == "__init__" ? self : name);
+  if (const std::string_view unknown = unknown_name(given, takes); !unknown.empty())
+    return text + " has no argument '" + std::string(unknown) + "'; it takes " + takes;
   text += " takes " + takes + ", and was given (" + std::string(given) + ')';
-  if (takes.find("int") != takes.npos && given.find("int") != given.npos) text += "; integers have 64 bits";
+  if (takes.find("int") != takes.npos && given.find("int") != given.npos) text += "; an integer has at most 64 bits";
   return text;
 }
 

@@ -37,6 +37,14 @@ PyTypeObject* numpy_arrays() {
   return known.load(std::memory_order_acquire);
 }
 
+constexpr const char* kAllocate = "; allocate it with allocate_token_bitmask(batch, vocabulary.size)";
+
+[[noreturn]] void not_int32(nb::handle array) {
+  const nb::object dtype = nb::getattr(array, "dtype", nb::none());
+  const std::string holds = dtype.is_none() ? "other values than" : std::string(nb::str(dtype).c_str()) + ", not";
+  throw Error("bitmask-dtype", "the bitmask holds " + holds + " int32" + kAllocate);
+}
+
 // A writable int32 array of shape (words,) or (batch, words). NumPy arrays are read directly, or through the buffer
 // protocol, which costs a fraction of DLPack's handshake. Everything else (torch) goes through DLPack.
 class Rows {
@@ -46,18 +54,21 @@ class Rows {
     if (PyObject_CheckBuffer(array.ptr())) {
       if (PyObject_GetBuffer(array.ptr(), &buffer_, PyBUF_WRITABLE | PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
         PyErr_Clear();
-        throw Error("bitmask-array", "the bitmask must be a writable array");
+        throw Error("bitmask-array", std::string("the bitmask cannot be written to") + kAllocate);
       }
       held_ = true;
       std::string_view format = buffer_.format ? buffer_.format : "B";
-      if (buffer_.itemsize != 4 || (format != "i" && format != "l" && format != "=i" && format != "<i"))
-        fail("bitmask-dtype", "the bitmask must hold int32");
+      if (buffer_.itemsize != 4 || (format != "i" && format != "l" && format != "=i" && format != "<i")) {
+        release();
+        not_int32(array);
+      }
       shape(buffer_.ndim, buffer_.shape, [&](int i) { return buffer_.strides[i]; }, buffer_.buf);
     } else {
       nb::ndarray<> other;
       if (!nb::try_cast(array, other))
-        throw Error("bitmask-array", "the bitmask must be a NumPy array or a CPU tensor");
-      if (other.dtype() != nb::dtype<std::int32_t>()) throw Error("bitmask-dtype", "the bitmask must hold int32");
+        throw Error("bitmask-array", "the bitmask must be a NumPy array or a tensor in CPU memory, not " +
+                                         std::string(nb::str(array.type().attr("__name__")).c_str()) + kAllocate);
+      if (other.dtype() != nb::dtype<std::int32_t>()) not_int32(array);
       if (other.device_type() != nb::device::cpu::value)
         throw Error("bitmask-device", "the bitmask must be in CPU memory; fill it there, then copy it to the device");
       std::vector<Py_ssize_t> sizes;
@@ -68,21 +79,18 @@ class Rows {
       tensor_ = std::move(other);
     }
   }
-  ~Rows() {
-    if (held_) PyBuffer_Release(&buffer_);
-  }
+  ~Rows() { release(); }
   Rows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;
 
   Py_ssize_t count() const { return rows_; }
   u32* row(std::int64_t index, std::size_t words) const {
-    if (rows_ == 0) throw Error("bitmask-row", "the bitmask has no rows; allocate one for each text");
     if (index < 0 || index >= rows_)
-      throw Error("bitmask-row", "row " + std::to_string(index) + " is not in 0.." + std::to_string(rows_ - 1));
+      throw Error("bitmask-row", "the bitmask has no row " + std::to_string(index) + ": it has " +
+                                     std::to_string(rows_) + ", counted from 0; allocate one row for each text");
     if (width_ < words)
       throw Error("bitmask-shape", "the bitmask has " + std::to_string(width_) +
-                                       " words per row, but the vocabulary needs " + std::to_string(words) +
-                                       "; allocate it with allocate_token_bitmask(batch, vocabulary.size)");
+                                       " words per row, but the vocabulary needs " + std::to_string(words) + kAllocate);
     return reinterpret_cast<u32*>(static_cast<char*>(data_) + index * stride_);
   }
   void pad(u32* row, std::size_t words) const {  // logits beyond the vocabulary are never allowed
@@ -103,20 +111,20 @@ class Rows {
     shape(as.dimensions, as.shape, [&](int i) { return as.strides[i]; }, as.data);
     return true;
   }
-  [[noreturn]] void fail(const char* code, const char* message) {
-    PyBuffer_Release(&buffer_);
+  void release() {
+    if (held_) PyBuffer_Release(&buffer_);
     held_ = false;
-    throw Error(code, message);
   }
   template <typename Stride>
   void shape(int ndim, const Py_ssize_t* sizes, Stride stride, void* data) {
-    constexpr const char* kExpected =
-        "the bitmask must have shape (batch, words) with contiguous rows, none within another";
     bool bad = ndim < 1 || ndim > 2 || (sizes[ndim - 1] > 1 && stride(ndim - 1) != 4);
     bad = bad || (ndim == 2 && sizes[0] > 1 && std::abs(stride(0)) < 4 * sizes[1]);  // threads fill rows side by side
     if (bad) {
-      if (held_) fail("bitmask-shape", kExpected);
-      throw Error("bitmask-shape", kExpected);
+      release();
+      throw Error("bitmask-shape",
+                  std::string("the bitmask must have shape (words,) or (batch, words), with contiguous "
+                              "rows that do not overlap") +
+                      kAllocate);
     }
     data_ = data;
     width_ = static_cast<std::size_t>(sizes[ndim - 1]);
@@ -155,12 +163,15 @@ std::vector<u32*> rows_of(const std::vector<Matcher*>& matchers, const Rows& row
     throw Error("bitmask-row", "rows must name one row for each matcher");
   std::vector<u32*> out(matchers.size());
   for (std::size_t i = 0; i < matchers.size(); ++i) {
-    if (!matchers[i]) throw Error("matcher-none", "a matcher is None");
+    if (!matchers[i])
+      throw Error("matcher-none",
+                  "matcher " + std::to_string(i) + " is None; leave it out, and pass the rows of the others as rows=…");
     const std::size_t words = matchers[i]->guide().vocabulary().words();
     out[i] = rows.row(rows_at ? (*rows_at)[i] : static_cast<std::int64_t>(i), words);
     const Matcher::Reading reading(*matchers[i]);
     if (matchers[i]->terminated())
-      throw Error("matcher-terminated", "matcher " + std::to_string(i) + " has terminated; leave finished rows out");
+      throw Error("matcher-terminated", "matcher " + std::to_string(i) +
+                                            " has terminated; leave it out, and pass the rows of the others as rows=…");
   }
   return out;
 }
@@ -350,7 +361,8 @@ void bind_matching(nb::module_& m) {
             if (stops)
               for (std::int64_t s : *stops) {
                 if (s < 0 || s >= g->vocabulary().size())
-                  throw Error("matcher-token", "stop token " + std::to_string(s) + " is not in 0.." +
+                  throw Error("matcher-token", "there is no stop token " + std::to_string(s) +
+                                                   ": the vocabulary has the ids 0 to " +
                                                    std::to_string(g->vocabulary().size() - 1));
                 ids.push_back(static_cast<u32>(s));
               }

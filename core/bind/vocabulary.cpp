@@ -94,7 +94,8 @@ void bind_vocabulary(nb::module_& m) {
       .def("token_bytes",
            [](const Vocabulary& v, std::int64_t token) {
              if (token < 0 || token >= v.token_count())
-               throw Error("vocabulary-token", "token id " + std::to_string(token) + " is not in 0.." +
+               throw Error("vocabulary-token", "there is no token " + std::to_string(token) +
+                                                   ": the vocabulary has the ids 0 to " +
                                                    std::to_string(v.token_count() - 1));
              return to_bytes(v.bytes(static_cast<u32>(token)));
            })

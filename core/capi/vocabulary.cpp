@@ -114,8 +114,8 @@ GR_API gr_status gr_vocabulary_token_bytes(const gr_vocabulary* vocabulary, uint
     need(size, "size");
     const Vocabulary& tokens = *vocabulary->tokens;
     if (token >= tokens.size())
-      throw Error("vocabulary-token",
-                  "token id " + std::to_string(token) + " is not in 0.." + std::to_string(tokens.size() - 1));
+      throw Error("vocabulary-token", "there is no token " + std::to_string(token) +
+                                          ": the vocabulary has the ids 0 to " + std::to_string(tokens.size() - 1));
     const std::string_view text = token < tokens.token_count() ? tokens.bytes(token) : std::string_view("");
     *bytes = reinterpret_cast<const uint8_t*>(text.data());
     *size = text.size();

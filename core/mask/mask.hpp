@@ -34,7 +34,7 @@ class MaskBuilder {
   // requires, here and below: mutex of the arena held
   // The mask of a shared form. Tokens that depend on what the form forgets stay open.
   std::shared_ptr<const MaskEntry> build(Id state);
-  // The mask of a lexed text in progress, as it is; null: it is none. `fresh`: no earlier state had this mask.
+  // The mask of a lexed text in progress; null: the state is no such text. `fresh`: no earlier state had this mask.
   std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
   // The mask of a state, from that of its shared form: decides the open tokens. Null: none of them is allowed.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
@@ -170,7 +170,7 @@ class MaskBuilder {
   void apply(const std::vector<Difference>& found);
   bool differential(Id e, Id b, Id form);
   struct Strings {
-    Ids texts;                       // their rests
+    Ids texts;                       // what is left of each
     std::vector<std::string> names;  // of a key: the rests of the names, spelled up to the closing quote
     bool key = false;
   };
@@ -185,7 +185,7 @@ class MaskBuilder {
   using TextPairs = std::span<const TextPair>;
   bool text_differences(TextPairs pairs, bool key, u32 node, u32& budget, std::vector<TextDifference>& out);
   struct Leaving {  // a token that leaves a string
-    u32 chars;      // that it reads of the string
+    u32 chars;      // how many of its characters belong to the string
     int token;
     bool open;
   };
@@ -430,8 +430,8 @@ class MaskBuilder {
   // What the tokens of a bundle continue with, where certain lexemes may begin.
   struct Continuation {
     std::vector<std::shared_ptr<Piece>> pieces;
-    std::vector<std::pair<u32, u32>> words;  // of pieces that hold little else: those are not among the pieces
-    std::vector<u32> bundles;                // of all
+    std::vector<std::pair<u32, u32>> words;  // of pieces that hold little else, which `pieces` leaves out
+    std::vector<u32> bundles;                // of all pieces, those in `words` included
     const Bundle* of;
     u32 number;
     u32 alone;  // its outcome where it has no bundles
@@ -460,7 +460,7 @@ class MaskBuilder {
   FlatMap<> near_outcomes_, exact_outcomes_;  // bundle, transition or position -> outcome
   Masks known_masks_;                         // by lexeme and outcomes
   std::size_t outcome_bytes_ = 0;
-  std::vector<u32> taken_;  // by outcome: the mask that it was last taken for
+  std::vector<u32> taken_;  // by outcome: the last mask that it was added to
   u32 taking_ = 0;
   u32 lexed_masks_ = 0;
   std::vector<std::vector<KeyHits>> key_hits_;          // by table

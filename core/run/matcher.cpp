@@ -24,7 +24,7 @@ void Matcher::refuse_user() const {
 void Matcher::check_running(const char* what) const {
   if (terminated_)
     throw Error("matcher-terminated",
-                std::string(what) + " after a stop token was accepted; reset() or rollback() first");
+                std::string(what) + ": the text has ended with a stop token; call reset() or rollback() first");
 }
 
 template <class F>
@@ -47,7 +47,7 @@ void Matcher::place(const Error& error) const {
 bool Matcher::accept_token(std::int64_t token) {
   check_running("accept_token");
   if (token < 0 || token >= guide_->vocabulary().size())
-    throw Error("matcher-token", "token id " + std::to_string(token) + " is not in 0.." +
+    throw Error("matcher-token", "there is no token " + std::to_string(token) + ": the vocabulary has the ids 0 to " +
                                      std::to_string(guide_->vocabulary().size() - 1));
   const u32 id = static_cast<u32>(token);
   const Position next = placed([&] { return guide_->advance(*program_, at_, id); });
@@ -161,8 +161,8 @@ u32 Matcher::needed(bool thorough) const {
 
 void Matcher::rollback(std::int64_t count) {
   if (count < 0 || static_cast<std::size_t>(count) > steps_.size())
-    throw Error("matcher-rollback", "cannot roll back " + std::to_string(count) + " steps: only " +
-                                        std::to_string(steps_.size()) + " were accepted");
+    throw Error("matcher-rollback", "cannot roll back " + std::to_string(count) + " steps: the matcher has read " +
+                                        std::to_string(steps_.size()) + "; pass a number from 0 to that");
   if (count == 0) return;
   const History::Step first = steps_.drop(static_cast<std::size_t>(count));
   at_ = {first.before, {first.place, -1}};

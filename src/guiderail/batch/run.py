@@ -21,6 +21,7 @@ from guiderail.batch.parts import Failure, Totals, count, failures, kept, to_try
 from guiderail.batch.rows import LINES, Input, Shard, as_lines, check_names, input_files, read_shard
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
+from guiderail.support.arguments import checked
 from guiderail.support.options import check_integer
 from guiderail.support.packages import package
 
@@ -71,6 +72,7 @@ class BatchReport:
     failures: tuple[Failure, ...] = ()
 
 
+@checked
 def run_batch(
     input: str | os.PathLike[str],
     output: str | os.PathLike[str],

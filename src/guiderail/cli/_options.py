@@ -19,7 +19,7 @@ from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
 from guiderail.support.files import text_of
 from guiderail.support.json_objects import document
-from guiderail.support.suggestions import suggestion
+from guiderail.support.suggestions import resembling, suggestion
 
 if TYPE_CHECKING:
     from guiderail.generation.models import Model
@@ -435,7 +435,9 @@ def find_type(name: str) -> Any:
     found: Any = module
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise CompileError(f"{where} has no {attribute}", code="bad-option")
+            near = resembling(part, dir(found))
+            end = "name one that it defines" if near is None else f"did you mean {near!r}?"
+            raise CompileError(f"--type: {where} has no {attribute}; {end}", code="bad-option")
         found = getattr(found, part)
     return found
 

@@ -26,6 +26,7 @@ from guiderail.constraints.sharing import RECURRING, each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.options import check_flag, check_integer
+from guiderail.support.other_names import CONSTRAINT, as_part, unknown_attributes
 from guiderail.support.texts import clipped, shown, utf8
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ class Constraint:
     __slots__ = ("_kept_hash",)
     _kept_hash: int
 
+    if not TYPE_CHECKING:
+        __getattr__ = unknown_attributes(**CONSTRAINT)
+
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         for name, wrapper in RECURRING.items():  # a dataclass with slots is made twice, then it has all three
@@ -83,7 +87,7 @@ class Constraint:
         return self
 
     def as_written(self) -> Constraint:
-        """The narrower constraint that a model writes under, with every option decided that was left open.
+        """Returns the narrower constraint that a model writes under. Options that were left open are decided.
 
         A JSON Schema without ``property_order`` takes its properties in the order of the schema. JSON without a
         ``layout`` is spaced as ``json.dumps`` spaces it: ``{"a": 1, "b": [2, 3]}``. A keyword of a Lark grammar that
@@ -188,9 +192,9 @@ def _coerce(value: Constraint | str) -> Constraint:
         return value
     if isinstance(value, str):
         return Literal(value)
-    several = isinstance(value, list | tuple | set | frozenset)
-    way = "pass its items one by one, or gr.choice(…)" if several else "wrap it, e.g. gr.literal(str(value))"
-    raise CompileError(f"expected a constraint or a string, not {type(value).__name__}; {way}", code="not-a-constraint")
+    raise CompileError(
+        f"expected a constraint or a string, not {type(value).__name__}; {as_part(value)}", code="not-a-constraint"
+    )
 
 
 def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Constraint]) -> tuple[Constraint, ...]:
@@ -430,26 +434,31 @@ class TokenSet(Constraint):
 
 
 # -- constructors ------------------------------------------------------------------------------------------------
+@checked
 def literal(text: str) -> Constraint:
     """Matches exactly ``text``."""
     return Literal(text)
 
 
+@checked
 def empty() -> Constraint:
     """Matches the empty text only."""
     return Literal("")
 
 
+@checked
 def nothing() -> Constraint:
     """Matches no text at all. Compiling it is an error, because nothing could be generated."""
     return AnyOf(())
 
 
+@checked
 def any_text() -> Constraint:
     """Matches any text, line breaks included."""
     return AnyText()
 
 
+@checked
 def any_character() -> Constraint:
     """Matches any single character (code point), line breaks included."""
     return AnyText(characters=True)
@@ -477,16 +486,19 @@ def choice(options: Iterable[str]) -> Constraint:
     return Choice(tuple(dict.fromkeys(items)))
 
 
+@checked
 def sequence(*parts: Constraint | str) -> Constraint:
     """Matches the parts in sequence."""
     return Sequence(_flat(Sequence, map(_coerce, parts)))
 
 
+@checked
 def optional(item: Constraint | str) -> Constraint:
     """Matches ``item`` or the empty text."""
     return Repetition(_coerce(item), 0, 1)
 
 
+@checked
 def repeat(item: Constraint | str, min: int = 0, max: int | None = None) -> Constraint:
     """Matches ``item`` ``min`` to ``max`` times in a row; ``max=None`` means no upper bound.
 
@@ -499,6 +511,7 @@ def repeat(item: Constraint | str, min: int = 0, max: int | None = None) -> Cons
     return Repetition(_coerce(item), min, max)
 
 
+@checked
 def separated_by(
     item: Constraint | str,
     separator: Constraint | str,
@@ -519,6 +532,7 @@ def separated_by(
     return SeparatedBy(_coerce(item), _coerce(separator), min, max, trailing)
 
 
+@checked
 def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
     """Matches any text up to and including the first ``stop`` (Koo, Liu & He 2024, Table 1, TEXT_UNTIL).
 
@@ -534,6 +548,7 @@ def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
     return TextUntil(stop, include_stop)
 
 
+@checked
 def substring_of(*texts: str) -> Constraint:
     """Matches any substring of one of ``texts``, the empty one included (Koo, Liu & He 2024, Table 1, SUBSTRING_OF).
 
@@ -558,6 +573,7 @@ def delimited_list(item: Constraint | str, delimiter: Constraint | str, end: Con
     return separated_by(item, delimiter, 1) + end
 
 
+@checked
 def special_token(*names: str | int) -> Constraint:
     """Matches one of these special tokens of the vocabulary, named by text or id.
 

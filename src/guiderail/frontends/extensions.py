@@ -175,6 +175,7 @@ def _subsequence(b: _core.Builder, items: list[int], delimiter: int, least: int)
 
 
 # -- constructors
+@checked
 def quoted_text(quote: str = '"') -> Constraint:
     """Matches a quoted text with backslash escapes (Koo, Liu & He 2024, Table 1, QUOTED_TEXT).
 
@@ -192,6 +193,7 @@ def quoted_text(quote: str = '"') -> Constraint:
     return QuotedText(quote)
 
 
+@checked
 def unquoted_text(*, flow: bool = False) -> Constraint:
     """Matches a plain (unquoted) YAML 1.2 scalar on one line.
 
@@ -207,6 +209,7 @@ def unquoted_text(*, flow: bool = False) -> Constraint:
     return UnquotedText(flow)
 
 
+@checked
 def image(*names: str | int) -> Constraint:
     """Matches one image that the model makes: a special token of the vocabulary (Koo, Liu & He 2024, Table 1, IMAGE).
 
@@ -218,6 +221,7 @@ def image(*names: str | int) -> Constraint:
     return special_token(*(names or ("<image>",)))
 
 
+@checked
 def text_token() -> Constraint:
     """Matches a word: one or more characters without whitespace (Koo, Liu & He 2024, Table 1, TEXT_TOKEN).
 
@@ -227,6 +231,7 @@ def text_token() -> Constraint:
     return RunOfText(paragraph=False)
 
 
+@checked
 def paragraph_token() -> Constraint:
     """Matches a paragraph: one or more characters without line breaks (Koo, Liu & He 2024, Table 1, PARAGRAPH_TOKEN).
 

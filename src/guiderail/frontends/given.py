@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
+from guiderail.support.callers import outside
 from guiderail.support.nesting import nested
+from guiderail.support.suggestions import resembling
 from guiderail.vocabulary.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -111,20 +113,23 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
             problem = "an empty dict, as a JSON Schema, allows any value; pass gr.json_schema({}) if you mean that"
         else:
             shown = ", ".join(repr(key) for key in list(schema)[:5])
-            problem = f"a dict is read as a JSON Schema, but none of its keys ({shown}) is a keyword of JSON Schema"
+            problem = f"a dict is read as a JSON Schema, but none of its keys ({shown}) is a keyword of JSON Schema; "
             within = held_schema(schema)
-            problem += (
-                '; did you mean {"type": "object", "properties": {…}}?'
-                if within is None
-                else f"; pass the value of {within!r}"
-            )
+            meant = {key: resembling(key, keywords_of("2020-12")) for key in list(schema)[:5]}
+            key = next((key for key, near in meant.items() if near is not None), None)
+            if within is not None:
+                problem += f"pass the value of {within!r}"
+            elif key is not None and not isinstance(schema[key], Mapping):
+                problem += f"did you mean {meant[key]!r} by {key!r}?"
+            else:
+                problem += 'did you mean {"type": "object", "properties": {…}}?'
         raise CompileError(problem, code="not-a-constraint")
     wrapped = WRAPPED.get(schema["type"]) if isinstance(schema.get("type"), str) else None
     if wrapped is not None:
         raise CompileError(f"this is {wrapped}", code="not-a-constraint")
     made = json_schema(schema, property_order="declared")
     for fault in typos(made):  # they would be ignored without notice
-        warnings.warn(f"in the schema, {fault}", stacklevel=5)
+        warnings.warn(f"in the schema, {fault}", stacklevel=outside())
     return made
 
 

@@ -120,6 +120,7 @@ def sql(
     return sql_query(schema, functions, 3 if max_joined is None else max_joined)
 
 
+@checked
 def python() -> GrammarConstraint:
     """Matches a module of Python 3.11 as ``ast.parse`` reads it, including indentation."""
     return _ready("python")
@@ -161,6 +162,7 @@ def markdown_table(*, columns: int | None = None) -> GrammarConstraint:
     return _ready("markdown_table", columns=columns)
 
 
+@checked
 def arithmetic() -> GrammarConstraint:
     """Matches an arithmetic expression: numbers, ``+ - * / // % **`` and parentheses, as Python reads it."""
     return _ready("arithmetic")
@@ -197,11 +199,13 @@ def graphql(*, schema: Any = None, operations: Iterable[str] | None = None) -> C
     return graphql_query(schema, operations)
 
 
+@checked
 def c() -> GrammarConstraint:
     """Matches a subset of C99 after preprocessing: declarations, functions, statements, expressions; no typedef."""
     return _ready("c")
 
 
+@checked
 def regex() -> GrammarConstraint:
     """Matches a regular expression that ``re.compile`` accepts."""
     return _ready("regex")

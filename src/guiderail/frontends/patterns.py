@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.regex import regex
+from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
 from guiderail.support.options import check_choice, check_flag
 from guiderail.support.texts import shown
@@ -83,6 +84,7 @@ def _offset(offset: str) -> str:
 
 
 # -- networks
+@checked
 def ipv4() -> Constraint:
     """Matches an IPv4 address: four numbers from 0 to 255 without leading zeros, as ``ipaddress.IPv4Address`` reads
     them.
@@ -90,6 +92,7 @@ def ipv4() -> Constraint:
     return _made(_IPV4)
 
 
+@checked
 def ipv6() -> Constraint:
     """Matches an IPv6 address in any form of RFC 4291, section 2.2: full, with ``::``, or ending in an IPv4 address.
 
@@ -98,6 +101,7 @@ def ipv6() -> Constraint:
     return _made(_IPV6)
 
 
+@checked
 def hostname() -> Constraint:
     """Matches a host name (RFC 1123): labels of 1 to 63 letters, digits and hyphens, without a hyphen at either end.
 
@@ -107,6 +111,7 @@ def hostname() -> Constraint:
     return _made(rf"(?:{_LABEL}\.)*{_TOP}", 253)
 
 
+@checked
 def email() -> Constraint:
     """Matches an e-mail address in common form: ``Dot-string@Domain`` of RFC 5321.
 
@@ -124,6 +129,7 @@ def _email(local: str, domain: str) -> Constraint:
     return (_made(local, 64) + "@" + _made(domain, 253)).limited_to(254)
 
 
+@checked
 def url(*, schemes: tuple[str, ...] = ("http", "https")) -> Constraint:
     """Matches an absolute URL (RFC 3986) with an authority: ``scheme://[user@]host[:port][/path][?query][#fragment]``.
 
@@ -151,22 +157,26 @@ def url(*, schemes: tuple[str, ...] = ("http", "https")) -> Constraint:
     )
 
 
+@checked
 def mac_address() -> Constraint:
     """Matches a MAC address (EUI-48): six pairs of hexadecimal digits, joined either by ``:`` or by ``-``."""
     return _made("[0-9A-Fa-f]{2}(?:(?::[0-9A-Fa-f]{2}){5}|(?:-[0-9A-Fa-f]{2}){5})")
 
 
+@checked
 def phone_e164() -> Constraint:
     """Matches a telephone number as in ITU-T E.164: ``+``, then 2 to 15 digits, the first not 0."""
     return _made(r"\+[1-9][0-9]{1,14}")
 
 
 # -- time
+@checked
 def date() -> Constraint:
     """Matches a date ``YYYY-MM-DD`` that exists in the Gregorian calendar, from year 0001 to 9999."""
     return _made(_DATE)
 
 
+@checked
 def time(*, offset: str = "optional") -> Constraint:
     """Matches a time ``HH:MM:SS`` from 00:00:00 to 23:59:59, with an optional fraction of a second (RFC 3339).
 
@@ -181,6 +191,7 @@ def time(*, offset: str = "optional") -> Constraint:
     return _made(_TIME + _offset(offset))
 
 
+@checked
 def datetime(*, offset: str = "required") -> Constraint:
     """Matches a date and a time of RFC 3339 with ``T`` between them; see :func:`date` and :func:`time`.
 
@@ -193,6 +204,7 @@ def datetime(*, offset: str = "required") -> Constraint:
     return _made(_DATE + "T" + _TIME + _offset(offset))
 
 
+@checked
 def duration() -> Constraint:
     """Matches a duration of RFC 3339, appendix A (ISO 8601): ``P3Y6M4DT12H30M5S``, ``P2W`` …
 
@@ -205,6 +217,7 @@ def duration() -> Constraint:
 
 
 # -- identifiers
+@checked
 def uuid(version: int | None = None) -> Constraint:
     """Matches a UUID as 8-4-4-4-12 hexadecimal digits of either case (RFC 9562).
 
@@ -223,6 +236,7 @@ def uuid(version: int | None = None) -> Constraint:
     )
 
 
+@checked
 def semver() -> Constraint:
     """Matches a version number of Semantic Versioning 2.0.0: ``major.minor.patch[-prerelease][+build]``."""
     number = "(?:0|[1-9][0-9]*)"
@@ -230,32 +244,38 @@ def semver() -> Constraint:
     return _made(rf"{number}\.{number}\.{number}(?:-{pre}(?:\.{pre})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?")
 
 
+@checked
 def slug() -> Constraint:
     """Matches words of lower-case letters and digits, joined by single hyphens: ``a-title-2``."""
     return _made("[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
+@checked
 def identifier() -> Constraint:
     """Matches an identifier of most programming languages: letters, digits and ``_``, not beginning with a digit."""
     return _made("[A-Za-z_][A-Za-z0-9_]*")
 
 
 # -- values
+@checked
 def integer() -> Constraint:
     """Matches a decimal integer: an optional ``-``, no leading zeros; ``-0`` matches, as in JSON."""
     return _made("-?(?:0|[1-9][0-9]*)")
 
 
+@checked
 def number() -> Constraint:
     """Matches a JSON number (RFC 8259): an :func:`integer`, an optional fraction, an optional exponent."""
     return _made(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
+@checked
 def hex_color() -> Constraint:
     """Matches a CSS color in hexadecimal: ``#`` and 3, 4, 6 or 8 digits of either case."""
     return _made("#(?:[0-9A-Fa-f]{3,4}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})")
 
 
+@checked
 def base64(*, url_safe: bool = False) -> Constraint:
     """Matches one line of base 64 (RFC 4648) with padding; the empty text matches. Unused bits of the last digit are
     0.
@@ -268,6 +288,7 @@ def base64(*, url_safe: bool = False) -> Constraint:
     return _made(f"(?:{digit}{{4}})*(?:{digit}[AQgw]==|{digit}{{2}}[AEIMQUYcgkosw048]=)?")
 
 
+@checked
 def jwt() -> Constraint:
     """Matches text shaped like a signed JSON Web Token (RFC 7519, RFC 7515).
 

@@ -46,7 +46,7 @@ def prompts_of(given: object, *, single: bool) -> tuple[list[Prompt], bool]:
     if not isinstance(given, list | tuple):
         raise ModelError(
             "a prompt must be a string or a list of messages, several prompts a list of strings or of lists of "
-            f"messages, not {type(given).__name__}",
+            f"messages, not {type(given).__name__}; the model comes first, then the prompt, then the target",
             code="bad-prompt",
         )
     return [_checked(one) for one in given], False

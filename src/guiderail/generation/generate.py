@@ -35,6 +35,7 @@ from guiderail.generation.result import (
 from guiderail.generation.streams import Drawn, Snapshot, Stream, ValueStream
 from guiderail.generation.targets import as_constraint, uncompiled
 from guiderail.matching.guide import Guide, compile
+from guiderail.support.arguments import checked
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -80,6 +81,7 @@ def stream(
 def stream(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[StreamOptions]) -> Stream: ...
 @overload
 def stream(model: Any, prompt: Prompt, target: Any, **options: Unpack[StreamOptions]) -> Any: ...
+@checked
 @takes_options(without=["n"], log_weight=True)
 def stream(
     model: Any,
@@ -153,6 +155,7 @@ def stream(
     return ValueStream(batch, chosen, owned, growing_strings)
 
 
+@checked
 @takes_options(on_incomplete="return", log_weight=True)
 def generations(
     model: Any,
@@ -164,7 +167,9 @@ def generations(
 ) -> list[Generation]:
     """Like :func:`generate` for a list of prompts, but returns a :class:`Generation` for each: text, value, tokens …
 
-    If an output was shortened, its ``finish_reason`` says so; ``on_shortened`` makes that a warning or an error.
+    Three defaults differ. ``on_incomplete="return"``: the model writes as if there were no limit, and an output that
+    runs out of tokens is returned as it is, with the ``finish_reason`` ``"length"``. ``on_shortened="return"``: with
+    ``on_incomplete="finish"``, the ``finish_reason`` says that an output was shortened. ``log_weight=True``.
     """
     chosen = options_of("generations", {**options, "n": n}, target, on_incomplete="return", log_weight=True)
     results, _ = run(model, prompts, target, chosen, single=False)
@@ -321,6 +326,7 @@ def generate(
     n: int | None = None,
     **options: Unpack[GenerateOptions],
 ) -> Any: ...
+@checked
 @takes_options()
 def generate(
     model: Any,

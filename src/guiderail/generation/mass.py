@@ -26,6 +26,7 @@ from guiderail.generation.options import DEFAULT_MAX_TOKENS, MOST_TEXTS, options
 from guiderail.generation.probabilities import MAX_PREFIXES, Counting, probabilities_of
 from guiderail.generation.result import Generation
 from guiderail.generation.targets import as_constraint, uncompiled
+from guiderail.support.arguments import checked
 from guiderail.support.options import check_integer, is_real
 from guiderail.support.texts import shown
 
@@ -63,6 +64,7 @@ class Mass:
         return self.estimate
 
 
+@checked
 def mass(
     model: Any,
     prompt: Prompt,
@@ -77,7 +79,7 @@ def mass(
     chat: bool = True,
     describe: bool = False,
 ) -> Mass:
-    """Estimates how likely a model is to keep to a constraint without masks: that all it writes is a matching text.
+    """Estimates how likely a model is to obey a constraint without masks: to write a match, and nothing else.
 
     A small value means that the prompt does not fit the constraint: masks then make the model write what it would not
     have written. The probability is computed exactly if the constraint matches few texts, and otherwise estimated from

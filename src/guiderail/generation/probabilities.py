@@ -28,6 +28,7 @@ from guiderail.generation.models.branches import MOST_CHAINS, Branches, Tokens, 
 from guiderail.generation.options import options_of
 from guiderail.generation.prefixes import AllSpellings, OneSpelling, Spread, Walk, log_softmax
 from guiderail.generation.targets import as_constraint, uncompiled
+from guiderail.support.arguments import checked
 from guiderail.support.options import check_choice, check_flag, check_integer, is_real
 from guiderail.support.texts import shown
 from guiderail.vocabulary import Vocabulary
@@ -155,6 +156,7 @@ def probabilities(
     choices: Any,
     **options: Unpack[ProbabilityOptions],
 ) -> list[Probabilities]: ...
+@checked
 def probabilities(
     model: Any,
     prompt: Prompt | Sequence[Prompt],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -12,6 +11,7 @@ from guiderail.constraints.reading import TEXT, Reading
 from guiderail.errors import ModelError
 from guiderail.generation.distribution.outcome import Draw
 from guiderail.generation.logprobs import TokenLogprob
+from guiderail.support.callers import outside
 
 __all__ = [
     "FinishReason",
@@ -240,7 +240,7 @@ def check_ends(
             message += f" ({len(found)} of {len(results)} texts were shortened)"
         if grave:
             raise _error(ShortenedError, message, results)
-        warnings.warn(message, ShortenedWarning, stacklevel=_outside())
+        warnings.warn(message, ShortenedWarning, stacklevel=outside())
 
 
 def _usual(result: Generation) -> OnShortened:
@@ -264,11 +264,3 @@ def _error(kind: type[IncompleteError], message: str, results: Sequence[Generati
     error = kind(message)
     error.generations = tuple(results)
     return error
-
-
-def _outside() -> int:
-    """The ``stacklevel`` of the code that called guiderail, for a warning."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("guiderail."):
-        frame, level = frame.f_back, level + 1
-    return level

@@ -16,6 +16,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from guiderail.support.arguments import checked
+
 if TYPE_CHECKING:
     from guiderail.inspect.record import Record
 
@@ -24,6 +26,7 @@ __all__ = ["page", "page_headers"]
 _MARK = re.compile(r"<!--\[(\w+)\]-->|\[\[(\w+)\]\]")
 
 
+@checked
 def page(record: Record | str) -> str:
     """Returns a complete HTML document that shows a record.
 

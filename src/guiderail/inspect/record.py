@@ -34,6 +34,7 @@ from guiderail.inspect.where import Source, Where, source_of
 from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
 from guiderail.matching.guide import Guide, compile
 from guiderail.matching.matcher import Matcher
+from guiderail.support.arguments import checked
 from guiderail.support.options import check_integer
 
 if TYPE_CHECKING:
@@ -347,6 +348,7 @@ def _rounded(value: float) -> float:
 
 
 @takes_options(without=["n", "logprobs", "heal"], on_incomplete="return")
+@checked
 def record(
     model: Any,
     prompt: str,
@@ -364,7 +366,8 @@ def record(
     ``replay(target, found.text, model=model, prompt=prompt)`` asks the model at every token.
 
     Args:
-        model: as for :func:`generate`, and so are the options that are not listed here.
+        model: as for :func:`generate`, and so are the options that are not listed here. One default differs:
+            ``on_incomplete="return"``.
         prompt: one prompt.
         target: a constraint, a guide, a JSON Schema (a dict) or a Python type.
         top: how many of the allowed tokens to keep at each step, and how many of the forbidden ones.
@@ -410,6 +413,7 @@ def record(
     )
 
 
+@checked
 def replay(
     target: Any,
     text: str | Sequence[int],

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from guiderail.generation.sampling import largest, probabilities
 from guiderail.generation.weights import log_sum
+from guiderail.support.arguments import checked
 
 __all__ = ["Weights", "weigh"]
 
@@ -30,6 +31,7 @@ class Weights:
     log_left: float
 
 
+@checked
 def weigh(token: int, allowed: NDArray[np.bool_], logits: NDArray[np.float32], top: int) -> Weights:
     """Extracts the probabilities of a token and its rivals, so that the logits need not be kept.
 

@@ -25,11 +25,13 @@ from guiderail.errors import BitmaskError, MatcherError
 from guiderail.integrations._rows import RowState, check_width, fill_rows
 from guiderail.integrations._tracker import StateTracker, single_tracker
 from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from guiderail.support.arguments import checked, checked_methods
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["LlamaCppLogitsProcessor", "logits_processor"]
 
 
+@checked_methods
 class LlamaCppLogitsProcessor:
     """Masks logits for llama-cpp-python. Made by :func:`logits_processor`.
 
@@ -99,6 +101,7 @@ class LlamaCppLogitsProcessor:
         return self._row
 
 
+@checked
 def logits_processor(
     constraint: Any, llama: Any = None, *, stop_token_ids: int | Sequence[int] | None = None
 ) -> LlamaCppLogitsProcessor:

@@ -20,10 +20,12 @@ from guiderail.errors import BitmaskError
 from guiderail.integrations._rows import check_width
 from guiderail.integrations._tracker import StateTracker, single_tracker
 from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
+from guiderail.support.arguments import checked, checked_methods
 
 __all__ = ["MlxLogitsProcessor", "logits_processor"]
 
 
+@checked_methods
 class MlxLogitsProcessor:
     """Masks logits for mlx-lm. Made by :func:`logits_processor`."""
 
@@ -67,6 +69,7 @@ class MlxLogitsProcessor:
         return mx.where(mx.array(allowed), logits, mx.array(-np.inf, logits.dtype))
 
 
+@checked
 def logits_processor(
     constraint: Any, tokenizer: Any = None, *, stop_token_ids: int | Sequence[int] | None = None
 ) -> MlxLogitsProcessor:

@@ -31,10 +31,12 @@ from guiderail.errors import MatcherError, ModelError
 from guiderail.integrations._rows import RowState, as_guides, check_width, fill_rows, rows_of_each
 from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.matching.guide import Guide
+from guiderail.support.arguments import checked, checked_methods
 
 __all__ = ["OnnxGenaiLogitsProcessor", "logits_processor"]
 
 
+@checked_methods
 class OnnxGenaiLogitsProcessor:
     """Masks the logits of one generator. Made by :func:`logits_processor`; call it before each
     ``generate_next_token``.
@@ -97,6 +99,7 @@ class OnnxGenaiLogitsProcessor:
         self.generator.set_logits(logits)
 
 
+@checked
 def logits_processor(
     constraint: Any,
     vocabulary: Any,

@@ -20,10 +20,12 @@ from guiderail.errors import BitmaskError
 from guiderail.integrations._rows import as_guides, check_width
 from guiderail.integrations._tracker import StateTracker
 from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from guiderail.support.arguments import checked_methods
 
 __all__ = ["GuiderailLogitsProcessor"]
 
 
+@checked_methods
 class GuiderailLogitsProcessor:
     """Forbids every token that the constraint does not allow.
 

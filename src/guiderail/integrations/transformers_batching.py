@@ -36,6 +36,7 @@ from guiderail.frontends.given import are_texts
 from guiderail.integrations._rows import RowState, as_guides, check_width, fill_rows
 from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.matching.matcher import Matcher
+from guiderail.support.arguments import checked, checked_methods
 from guiderail.vocabulary import Vocabulary
 from guiderail.vocabulary._ids import stop_ids
 from guiderail.vocabulary.adapted import vocabulary_of
@@ -121,6 +122,7 @@ class _Masks(ContinuousBatchingLogitsProcessor):
         return scores
 
 
+@checked_methods
 class ConstrainedBatching:
     """A ``ContinuousBatchingManager`` whose requests may each have a constraint. Made by :func:`constrain`.
 
@@ -186,6 +188,7 @@ class ConstrainedBatching:
             yield output
 
 
+@checked
 def constrain(manager: Any, vocabulary: Any) -> ConstrainedBatching:
     """Adds constraints to a manager that has not started yet.
 
@@ -230,6 +233,7 @@ def constrain(manager: Any, vocabulary: Any) -> ConstrainedBatching:
     return ConstrainedBatching(manager, vocabulary)
 
 
+@checked
 @contextmanager
 def continuous_batching(
     model: Any,
@@ -275,6 +279,7 @@ def continuous_batching(
         manager.destroy()
 
 
+@checked
 def generate_batch(
     model: Any,
     prompts: Sequence[Sequence[int]],

@@ -21,6 +21,7 @@ from guiderail.support.caches import cached_bytes, clear_caches
 from guiderail.support.locks import free_after_fork
 from guiderail.support.options import check_flag, check_integer
 from guiderail.support.other_names import unknown_attributes
+from guiderail.support.suggestions import resembling
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, allowed
 from guiderail.vocabulary.adapted import forget_vocabularies, vocabulary_of
 
@@ -97,9 +98,13 @@ class Guide:
                 max_step_work=options.max_step_work,
             )
         named: set[str | int] = set()
-        for symbol in program.symbols():
-            named.update(symbol.tokens if isinstance(symbol, _core.TokenSet) else [symbol])
         special = vocabulary.special_tokens
+        for symbol in program.symbols():
+            if isinstance(symbol, str) and symbol not in special:
+                near = resembling(symbol, special)
+                end = "its special_tokens lists those it has" if near is None else f"did you mean {near!r}?"
+                raise CompileError(f"the vocabulary has no special token {symbol!r}; {end}", code="unknown-token")
+            named.update(symbol.tokens if isinstance(symbol, _core.TokenSet) else [symbol])
         known = {name: special[name] for name in named if isinstance(name, str) and name in special}
         self._continuations: dict[tuple[int, int, int], list[str]] = {}
         self.core = _core.Guide(program, vocabulary.core, known, options.max_memory)
@@ -254,7 +259,9 @@ def compile(
 
     Args:
         constraint: the result of :func:`regex`, :func:`choice`, :func:`json_schema` …; or what :func:`generate` takes:
-            a JSON Schema (a dict), a Python type, a list of strings.
+            a JSON Schema (a dict), a Python type, a list of strings. A dict has its properties in declared order, while
+            ``json_schema(schema)`` allows any order unless you pass ``property_order``. Both allow JSON on one line,
+            with or without spaces.
         vocabulary: the vocabulary of the model that will write the text; the model itself, if :func:`load_model` made
             it; or its tokenizer (of transformers, tokenizers, tiktoken, SentencePiece, mistral-common,
             llama-cpp-python, or the path of one). The vocabularies of the last 8 tokenizers are kept.
@@ -357,6 +364,7 @@ class MemoryUse:
     native: int
 
 
+@checked
 def memory_use() -> MemoryUse:
     """Returns how much memory the process holds. :meth:`Guide.memory_size_bytes` returns that of one guide.
 
@@ -374,6 +382,7 @@ def memory_use() -> MemoryUse:
     return MemoryUse(sizes, cached_bytes(), _core.character_sets_bytes(), native)
 
 
+@checked
 def clear_cache() -> None:
     """Drops the guides and vocabularies that :func:`compile` keeps, and parsed schemas, and frees their memory."""
     with _lock:

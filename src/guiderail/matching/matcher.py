@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.support.arguments import checked, checked_methods
+from guiderail.support.other_names import unknown_attributes
 from guiderail.vocabulary._ids import stop_ids
 
 if TYPE_CHECKING:
@@ -70,6 +71,31 @@ class Matcher(_core.Matcher):
         The state is a number that belongs to the program. A program stays the same from a start to the next
         ``reset()``, and forks share it. States of two programs of one guide are unrelated (see :class:`Guide`).
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = unknown_attributes(
+            **dict.fromkeys(("accept", "advance", "consume_token", "commit_token"), "accept_token(id) reads a token"),
+            **dict.fromkeys(
+                ("accept_tokens", "consume_tokens", "try_accept_tokens"),
+                "accept_token(id) reads one token, and validate(ids) says how many of several could be read",
+            ),
+            **dict.fromkeys(
+                (
+                    "mask",
+                    "compute_mask",
+                    "get_mask",
+                    "fill_bitmask",
+                    "fill_mask",
+                    "allowed_tokens",
+                    "get_allowed_tokens",
+                ),
+                "fill_next_token_bitmask(bitmask, row) writes the mask, and gr.bitmask_to_bool(bitmask) reads it",
+            ),
+            **dict.fromkeys(
+                ("is_finished", "is_completed", "is_done", "is_stopped", "finished"),
+                "is_terminated() says whether a stop token was read, and is_complete() whether nothing else can follow",
+            ),
+        )
 
     __slots__ = ("guide",)
 

@@ -74,7 +74,10 @@ class TokenAutomaton:
     def _check(self, state: int) -> int:
         index = operator.index(state)
         if not 0 <= index < self.states:
-            raise MatcherError(f"state {shown(index)} is not in 0..{self.states - 1}", code="matcher-state")
+            raise MatcherError(
+                f"there is no state {shown(index)}: the automaton has the states 0 to {self.states - 1}",
+                code="matcher-state",
+            )
         return index
 
     def allowed(self, state: int) -> NDArray[np.int32]:

@@ -17,6 +17,7 @@ from guiderail.support.texts import clipped, has_surrogate
 __all__ = ["checked", "checked_methods"]
 
 _LISTS = ("Iterable", "Sequence", "Collection", "list", "tuple")
+_OWN = ("self", "cls")  # what a method is called on
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,10 +72,10 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _check_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raises an ArgumentError for arguments that a function does not have."""
+    """Raises an ArgumentError for arguments that a function does not have, has twice, or lacks."""
     parameters = inspect.signature(function).parameters.values()
     kinds = {parameter.kind for parameter in parameters}
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name != "self"]
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in _OWN]
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         for name in kwargs:
             if name not in named:
@@ -87,18 +88,34 @@ def _check_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
                 f"{_name(function)} has {parameter.name!r} twice: by its position, and by its name; leave one out"
             ) from None
     if inspect.Parameter.VAR_POSITIONAL not in kinds and len(args) > len(positional):
-        first = [parameter.name for parameter in positional if parameter.name != "self"]
+        first = [parameter.name for parameter in positional if parameter.name not in _OWN]
         is_list = len(first) == 1 and str(positional[-1].annotation).startswith(_LISTS)
-        more = "several values make one list" if is_list else "all others have names"
-        takes = f"only {' and '.join(first)} without a name" if first else "no argument without a name"
-        raise ArgumentError(f"{_name(function)} takes {takes}{f'; {more}' if named else ''}") from None
+        others = [name for name in named if name not in first]
+        more = "; pass several values as one list" if is_list else "; pass the others by name" if others else ""
+        takes = (
+            f"{len(first)} argument{'s' * (len(first) > 1)} by position ({', '.join(first)})"
+            if first
+            else "no argument by position"
+        )
+        given = len(args) - len(positional) + len(first)
+        raise ArgumentError(f"{_name(function)} takes {takes}, and was given {given}{more}") from None
+    lacks = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.name not in (*kwargs, *(one.name for one, _ in zip(positional, args, strict=False)))
+    ]
+    if lacks:
+        them = " and ".join(f"{name}=…" for name in lacks)
+        raise ArgumentError(f"{_name(function)} needs {' and '.join(map(repr, lacks))}; pass {them}") from None
 
 
 def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:
-        return None  # raises Python's message for missing arguments
+        return None
     for name, value in bound.arguments.items():
         parameter = inspect.signature(function).parameters[name]
         wanted = parameter.annotation

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from guiderail.support.suggestions import suggestion
 
-__all__ = ["LIBRARY", "TARGETS", "instead", "unknown_attributes"]
+__all__ = ["CONSTRAINT", "LIBRARY", "TARGETS", "as_part", "instead", "unknown_attributes"]
 
 
 def _by_name(*rows: tuple[str, str]) -> dict[str, str]:
@@ -52,6 +53,17 @@ TARGETS = _by_name(
 )
 """What a function that generates is given by name, in place of a target."""
 
+CONSTRAINT = _by_name(
+    ("compile", "gr.compile(constraint, vocabulary) compiles it"),
+    ("matcher", "gr.compile(constraint, vocabulary).matcher() follows one text"),
+    ("parse", "matches(text) checks a text; json.loads, or gr.read(type, text), reads it"),
+    (
+        "match fullmatch search is_match validate validate_text",
+        "matches(text) says whether the whole of a text matches, and explain(text) why not",
+    ),
+)
+"""What attributes of a constraint are answered with."""
+
 _RENAMED = _by_name(
     ("max_new_tokens max_length n_predict num_predict max_completion_tokens", "max_tokens"),
     ("stop_at stop_strings stop_sequences", "stop"),
@@ -59,6 +71,13 @@ _RENAMED = _by_name(
     ("num_return_sequences samples best_of", "n"),
     ("repeat_penalty", "repetition_penalty"),
     ("system_prompt", "system"),
+    ("n_gpu_layers", "gpu_layers"),
+    ("n_ctx max_model_len", "context_length"),
+    ("n_threads num_threads", "threads"),
+    ("vocab_size vocabulary_size n_vocab", "size, the width of the model's logits"),
+    ("eos_token_id eos_token_ids eos_token end_token_id", "stop_token_ids"),
+    ("token_bytes vocab", "tokens"),
+    ("additional_properties additionalProperties", "closed=True, which forbids what is not declared"),
     ("tool_choice", "choice"),
     ("parallel_tool_calls", "parallel"),
     ("whitespace_pattern any_whitespace whitespace_flexible", "layout, which says how JSON is spaced"),
@@ -77,10 +96,25 @@ def instead(name: object, known: list[str]) -> str:
     return f"write {said}" if said.replace("=", ",").split(",")[0] in known else suggestion(name, known)
 
 
+def as_part(value: object) -> str:
+    """The end of a message about a value that is no part of a constraint: how to make one of it."""
+    if isinstance(value, list | tuple | set | frozenset):
+        return "pass its items one by one, or gr.choice(…)"
+    if isinstance(value, re.Pattern):
+        return "pass gr.regex(pattern)"
+    if isinstance(value, Mapping):
+        return "pass gr.json_schema(schema)"
+    if value is None or isinstance(value, type):
+        return "pass gr.python_type(…) for the values of a type"
+    return "wrap it, e.g. gr.literal(str(value))"
+
+
 def unknown_attributes(**there: str) -> Callable[[object, str], NoReturn]:
     """The ``__getattr__`` of a class whose methods have other names elsewhere."""
 
     def missing(self: object, name: str) -> NoReturn:
+        if name.startswith("_"):  # asked for by guiderail and by Python: must be quick
+            raise AttributeError(name, name=name, obj=self)
         said = f"; {there[name]}" if name in there else ""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{said}", name=name, obj=self)
 

@@ -12,13 +12,40 @@ from guiderail.errors import VocabularyError
 from guiderail.support.packages import package
 from guiderail.vocabulary._ends import end_tokens
 
-__all__ = ["choose_stops", "is_path", "read_json", "require"]
+__all__ = ["choose_stops", "is_path", "not_read", "read_json", "require"]
+
+_READERS = {
+    "transformers": "from_huggingface",
+    "tokenizers": "from_huggingface",
+    "tiktoken": "from_tiktoken",
+    "sentencepiece": "from_sentencepiece",
+    "mistral_common": "from_tekken",
+    "llama_cpp": "from_gguf",
+}
+"""The constructor of a vocabulary that reads the objects of a library."""
 
 
 def require(module: str) -> Any:
     """Imports the library of a tokenizer, whose package has the same name."""
     needs = f"this tokenizer needs the package {module}"
     return package(module, needs, get=f"pip install {module}", error=VocabularyError)
+
+
+def not_read(tokenizer: object, expected: str, own: str = "") -> VocabularyError:
+    """The error about an object that an adapter does not read. It names the constructor that does, if one does.
+
+    Args:
+        tokenizer: the object.
+        expected: what the adapter reads.
+        own: the constructor that the adapter serves.
+    """
+    libraries = (kind.__module__.partition(".")[0] for kind in type(tokenizer).__mro__)
+    reader = next((_READERS[library] for library in libraries if library in _READERS), None)
+    if reader is None:
+        way = "or pass the bytes of the tokens: gr.Vocabulary(tokens, …)"
+    else:
+        way = "pass its tokenizer" if reader == own else f"use gr.Vocabulary.{reader}"
+    return VocabularyError(f"expected {expected}, not {type(tokenizer).__name__}; {way}", code="unsupported-tokenizer")
 
 
 def is_path(value: object) -> bool:

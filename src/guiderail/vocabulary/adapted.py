@@ -33,6 +33,11 @@ def vocabulary_of(source: Any) -> Vocabulary:
         return source
     if isinstance(source, _NONE):
         raise ArgumentError(f"expected a vocabulary or a tokenizer, not {type(source).__name__}")
+    if isinstance(source, type):
+        raise ArgumentError(
+            f"expected a vocabulary or a tokenizer, not the class {source.__name__}; the constraint comes first, then "
+            "the vocabulary"
+        )
     own = getattr(source, "vocabulary", None)  # of a model that guiderail runs
     if isinstance(own, Vocabulary):
         return own

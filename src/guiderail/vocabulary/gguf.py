@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._gguf_metadata import read_metadata
-from guiderail.vocabulary._library import choose_stops, is_path
+from guiderail.vocabulary._library import choose_stops, is_path, not_read
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable, byte_level_table
 from guiderail.vocabulary.spelling import GPT2_PATTERN, SpellingRules, merge_rules, unsupported
@@ -50,10 +50,7 @@ _WHOLE = {"llama-bpe"}
 def from_gguf(model: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None) -> ReadTokenizer:
     path = model if is_path(model) else getattr(model, "model_path", None)
     if path is None or not is_path(path):
-        raise VocabularyError(
-            f"{type(model).__name__} is neither the path of a GGUF file nor a llama_cpp.Llama",
-            code="unsupported-tokenizer",
-        )
+        raise not_read(model, "the path of a GGUF file or a llama_cpp.Llama")
     path = os.fspath(path)
     prefix = "tokenizer.ggml."
     wanted = {prefix + key for key in (*_SCALARS, "tokens", "token_type")}

@@ -20,7 +20,7 @@ import numpy as np
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._check import in_context
 from guiderail.vocabulary._ids import check_last
-from guiderail.vocabulary._library import choose_stops, is_path, read_json, require
+from guiderail.vocabulary._library import choose_stops, is_path, not_read, read_json, require
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import HOLE, TokenTable, byte_level_table
 from guiderail.vocabulary.spelling import SpellingRules, flat_steps, hugging_face_rules
@@ -130,8 +130,8 @@ def _read_path(path: str) -> tuple[Any, str, dict[str, Any]]:
     file = os.path.join(path, "tokenizer.json") if os.path.isdir(path) else path
     if not os.path.isfile(file):
         raise VocabularyError(
-            f"there is no {file}; give a tokenizer.json, its folder, or a loaded tokenizer such as "
-            "AutoTokenizer.from_pretrained(…)",
+            f"there is no file {file!r}, and nothing is downloaded; pass the path of a tokenizer.json, its folder, or "
+            "a loaded tokenizer such as AutoTokenizer.from_pretrained(…)",
             code="bad-tokenizer-file",
         )
     try:
@@ -357,10 +357,8 @@ def _from_slow(
 
         return from_tiktoken(chosen, size=size, stop_token_ids=stop_token_ids, verify=verify)
     if not (hasattr(tokenizer, "get_vocab") and hasattr(tokenizer, "all_special_ids")):
-        raise VocabularyError(
-            f"{type(tokenizer).__name__} is not a Hugging Face tokenizer; give a transformers tokenizer, a "
-            "tokenizers.Tokenizer or a path, or the bytes of the tokens: Vocabulary(tokens, ...)",
-            code="unsupported-tokenizer",
+        raise not_read(
+            tokenizer, "a transformers tokenizer, a tokenizers.Tokenizer or the path of one", "from_huggingface"
         )
     spellings = _by_id(tokenizer.get_vocab())
     if hasattr(tokenizer, "sp_model"):

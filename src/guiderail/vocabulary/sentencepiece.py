@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from guiderail.errors import VocabularyError
-from guiderail.vocabulary._library import choose_stops, is_path, require
+from guiderail.vocabulary._library import choose_stops, is_path, not_read, require
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
 from guiderail.vocabulary.spelling import SpellingRules, sentencepiece_rules, unsupported
@@ -39,10 +39,7 @@ def from_sentencepiece(
             ) from error
         name = os.path.basename(path)
     if not hasattr(processor, "id_to_piece") or not hasattr(processor, "is_byte"):
-        raise VocabularyError(
-            f"{type(processor).__name__} is neither a SentencePieceProcessor nor the path of a model",
-            code="unsupported-tokenizer",
-        )
+        raise not_read(processor, "a SentencePieceProcessor or the path of a SentencePiece model")
     count = processor.get_piece_size()
     ids = list(range(count))
     try:

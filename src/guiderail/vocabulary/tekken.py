@@ -15,7 +15,7 @@ from typing import Any
 
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._ids import check_last
-from guiderail.vocabulary._library import choose_stops, is_path, read_json, require
+from guiderail.vocabulary._library import choose_stops, is_path, not_read, read_json, require
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
 from guiderail.vocabulary.spelling import SpellingRules, ranked_rules, unsupported
@@ -60,10 +60,7 @@ def from_tekken(
         from guiderail.vocabulary.sentencepiece import from_sentencepiece
 
         return from_sentencepiece(model, size=size, stop_token_ids=stop_token_ids, verify=verify)
-    raise VocabularyError(
-        f"{type(tokenizer).__name__} is neither a tokenizer of mistral-common nor the path of a tekken.json",
-        code="unsupported-tokenizer",
-    )
+    raise not_read(tokenizer, "a tokenizer of mistral-common or the path of a tekken.json")
 
 
 def _innermost(tokenizer: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._ids import check_last
-from guiderail.vocabulary._library import choose_stops, require
+from guiderail.vocabulary._library import choose_stops, not_read, require
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
 from guiderail.vocabulary.spelling import SpellingRules, ranked_rules
@@ -26,10 +26,7 @@ def from_tiktoken(
         except ValueError as error:
             raise VocabularyError(f"tiktoken: {error}", code="unsupported-tokenizer") from error
     if not hasattr(encoding, "decode_single_token_bytes"):
-        raise VocabularyError(
-            f"{type(encoding).__name__} is neither a tiktoken.Encoding nor the name of one",
-            code="unsupported-tokenizer",
-        )
+        raise not_read(encoding, "a tiktoken.Encoding or the name of one")
     special = {text: int(encoding.encode_single_token(text)) for text in encoding.special_tokens_set}
     check_last(encoding.n_vocab - 1, len(encoding.token_byte_values()) + len(special))
     spell = encoding.decode_single_token_bytes

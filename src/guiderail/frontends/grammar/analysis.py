@@ -85,11 +85,19 @@ def check_names(grammar: Grammar) -> None:
                 )
     if grammar.start not in grammar.rules:
         raise PatternError(
-            f"there is no rule {grammar.start!r} to start from; name the start rule so, or pass start=…",
+            f"there is no rule {grammar.start!r} to start from{started(grammar.start, grammar.rules)}",
             code="grammar-start",
             source=grammar.source,
             span=None,
         )
+
+
+def started(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a start rule that does not exist."""
+    near = resembling(name, known)
+    some = next(iter(known), None) if near is None else near
+    example = "…" if some is None else repr(some)
+    return f"; pass the rule to start from, such as start={example}, or rename it to {name!r}"
 
 
 def meant(name: str, known: Iterable[str]) -> str:

@@ -185,11 +185,11 @@ class _Iso(ReaderWithExceptions):
             closing = {"‘": "’"}.get(c, c)
             end = self.text.find(closing, place + 1)
             if end < 0:
-                self.fail(f"this text is never closed; add {closing}", place)
+                self.fail(f"this string is never closed; add {closing}", place)
             self.at = end + 1
             e = literal(self.text[place + 1 : end])
             if e is EMPTY:
-                self.fail("a text needs at least one character; for the empty text, write nothing", place, self.at)
+                self.fail("a string needs at least one character; for the empty string, write nothing", place, self.at)
         elif c == "?":
             end = self.text.find("?", place + 1)
             self.refuse(
@@ -202,6 +202,6 @@ class _Iso(ReaderWithExceptions):
         else:
             name = self.name()
             if name is None:
-                self.fail(f"expected a text, a name or a bracket, found {self.found()}")
+                self.fail(f"expected a string, a name or a bracket, found {self.found()}")
             e = Name(name, (place, self.at))
         return e if times is None else repetition(e, times, times)

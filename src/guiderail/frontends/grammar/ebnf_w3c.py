@@ -128,7 +128,7 @@ class _W3c(ReaderWithExceptions):
         if c in "\"'":
             end = self.text.find(c, begin + 1)
             if end < 0:
-                self.fail(f"this text is never closed; add {c}", begin)
+                self.fail(f"this string is never closed; add {c}", begin)
             self.at = end + 1
             return literal(self.text[begin + 1 : end])
         if c == "#":
@@ -144,7 +144,7 @@ class _W3c(ReaderWithExceptions):
             return self.character_class()
         found = self.match(_NAME)
         if not found:
-            self.fail(f"expected a text, a class, #xN, a name or a bracket, found {self.found()}")
+            self.fail(f"expected a string, a class, #xN, a name or a bracket, found {self.found()}")
         return Name(found[0], found.span())
 
     def code(self) -> str:

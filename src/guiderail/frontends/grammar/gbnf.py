@@ -198,7 +198,7 @@ class _Gbnf(Reader):
             groups.bar()
         elif c in "*+?{":
             if not parts:
-                self.fail(f"there is nothing for {c} to repeat; write a text, a class, a name or a group before it")
+                self.fail(f"there is nothing for {c} to repeat; write a string, a class, a name or a group before it")
             least, most = self.counts()
             parts[-1] = self.repeated(parts[-1], least, most)
         elif c == '"':
@@ -213,7 +213,7 @@ class _Gbnf(Reader):
         elif _DOTTED.match(self.text, begin):
             parts.append(self.name())
         else:
-            self.fail(f"expected a text, a class, a name, a token or a bracket, found {self.found()}")
+            self.fail(f"expected a string, a class, a name, a token or a bracket, found {self.found()}")
 
     def look_ahead(self, groups: Groups, begin: int) -> None:
         """Reads ``(= …)``, which ends a rule. It has no effect, because the other rules say what follows."""
@@ -285,7 +285,7 @@ class _Gbnf(Reader):
         out: list[str] = []
         while True:
             if self.at >= len(self.text) or self.text[self.at] in "\r\n":
-                self.fail('this text is never closed; add " before the end of the line', begin, self.at)
+                self.fail('this string is never closed; add " before the end of the line', begin, self.at)
             if self.take('"'):
                 return "".join(out)
             plain = self.match(_PLAIN)

@@ -168,14 +168,14 @@ def _named(reader: Reader, given: _Arguments, **kinds: type[Any]) -> dict[str, A
 def _texts(reader: Reader, given: _Arguments, values: tuple[Any, ...], what: str) -> tuple[str, ...]:
     for value in values:
         if type(value) is not str or not value:
-            reader.fail(f"{what} must be texts of at least one character", given.begin, given.end)
+            reader.fail(f"{what} must be strings of at least one character", given.begin, given.end)
     return values
 
 
 def _tokens(reader: Reader, given: _Arguments, values: list[Any] | tuple[Any, ...]) -> tuple[str | int, ...]:
     for value in values:
         if type(value) not in (str, int):
-            reader.fail("tokens must be numbers or quoted texts", given.begin, given.end)
+            reader.fail("tokens must be numbers or quoted strings", given.begin, given.end)
     return tuple(dict.fromkeys(values))
 
 
@@ -193,7 +193,7 @@ def _exclude_token(reader: Reader, given: _Arguments) -> Expression:
 
 def _substring(reader: Reader, given: _Arguments) -> Expression:
     if given.named or any(type(value) is not str for value in given.plain):
-        reader.fail("Substring takes texts in quotes", given.begin, given.end)
+        reader.fail("Substring takes strings in quotes", given.begin, given.end)
     return Embedded(SubstringOfChunks(tuple(given.plain))) if given.plain else Text("")
 
 

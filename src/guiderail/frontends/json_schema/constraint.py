@@ -26,6 +26,7 @@ from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.reading import SchemaReading
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
+from guiderail.support.callers import outside
 from guiderail.support.files import text_of
 from guiderail.support.json_objects import document
 from guiderail.support.locks import free_after_fork
@@ -261,7 +262,7 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     if isinstance(schema, Mapping) and (held := held_schema(schema)) is not None:
         warnings.warn(
             f"the schema has no keyword of JSON Schema, so it allows any value; pass the value of {held!r}",
-            stacklevel=3,
+            stacklevel=outside(),
         )
     plain = is_plain_json(schema)
     if not plain and (problem := too_large(schema)):
@@ -401,9 +402,15 @@ def read_schema(schema: Any) -> Any:
     elif isinstance(schema, Mapping):
         schema = _plain(dict(schema))
     if not isinstance(schema, dict | bool):
+        if isinstance(schema, type):
+            found = f"the class {schema.__name__}; gr.python_type takes other types"
+        elif hasattr(type(schema), "model_json_schema"):
+            found = f"an instance of {type(schema).__name__}; pass the class"
+        else:
+            found = type(schema).__name__
         raise SchemaError(
-            "a schema must be a dict, a boolean, a JSON string, a pathlib.Path or a pydantic model, not "
-            f"{type(schema).__name__}" + ("; gr.python_type takes other types" if isinstance(schema, type) else ""),
+            "a schema must be a dict, a boolean, a JSON string, a pathlib.Path or the class of a pydantic model, not "
+            + found,
             code="invalid-schema",
         )
     return schema

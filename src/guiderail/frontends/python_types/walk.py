@@ -198,7 +198,9 @@ class Walker:
         if why is None:
             why = "is not a type whose values can be written; use a class, a typing construct or a function"
             if type(kind).__module__ not in ("typing", "types", "typing_extensions"):
-                why = f"is a value of {type(kind).__name__}, not a type; use a class, a typing construct or a function"
+                why = (
+                    f"this is a value of {type(kind).__name__}, not a type; pass the class {type(kind).__name__} itself"
+                )
         raise unsupported(type_words(kind), why)
 
     def _forward(self, kind: str | typing.ForwardRef) -> Any:
@@ -208,7 +210,7 @@ class Walker:
         except NameError as error:
             raise unsupported(
                 f"the forward reference {text!r}",
-                f"uses the name {error.name!r}, which is not known here; pass namespace={{{error.name!r}: …}}",
+                f"it uses the name {error.name!r}, which is not known here; pass namespace={{{error.name!r}: …}}",
                 "type-forward-reference",
             ) from error
         except (SyntaxError, TypeError, AttributeError) as error:

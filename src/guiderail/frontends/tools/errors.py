@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,7 +36,8 @@ def named(error: GuiderailError, name: str) -> GuiderailError:
     """The error with the tool that is at fault."""
     if isinstance(error, LimitError):
         return of_tool(error, name)
-    return ToolError(f"the tool {name!r}: {error.message}", code=error.code, source=error.source, span=error.span)
+    where = f"{name} (counted from 0)" if re.fullmatch(r"tool \d+", name) else f"the tool {name!r}"
+    return ToolError(f"{where}: {error.message}", code=error.code, source=error.source, span=error.span)
 
 
 def of_tool(error: LimitError, name: str) -> LimitError:

@@ -17,6 +17,7 @@ from guiderail.errors import GuiderailError
 from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.parameter_style import ParameterStyle
+from guiderail.support.arguments import checked
 from guiderail.support.files import text_of
 from guiderail.support.json_objects import document
 from guiderail.support.suggestions import suggestion
@@ -125,6 +126,7 @@ def _known() -> dict[str, Path]:
     return found
 
 
+@checked
 def tool_formats() -> dict[str, str]:
     """Returns the tool-call formats that are known by name, each with the models that write it.
 

@@ -22,6 +22,7 @@ from guiderail.support.arguments import checked
 from guiderail.support.json_objects import document
 from guiderail.support.nesting import nested, too_large
 from guiderail.support.pointers import extended
+from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ class _Reader:
         read = _FORMATS.get(item.kind) if isinstance(item.kind, str) else None
         if read is None:
             found = "no type" if item.kind is None else f"the unknown type {_words(item.kind)}"
-            raise item.fail(f"the format has {found}; there are {', '.join(_FORMATS)}", "structural-tag-type")
+            raise item.fail(f"the format has {found}; {suggestion(item.kind, _FORMATS)}", "structural-tag-type")
         made = read(self, item, ends)
         item.done()
         return made
@@ -269,10 +270,8 @@ class _Reader:
         from guiderail.frontends.json_schema import json_schema
 
         if style != "json" and style not in builtin_styles():
-            known = ", ".join(["json", *builtin_styles()])
-            raise ToolError(
-                f"there is no style {_words(style)}; there are {known}", code="structural-tag-style", pointer=pointer
-            )
+            known = suggestion(style, ["json", *builtin_styles()])
+            raise ToolError(f"there is no style {_words(style)}; {known}", code="structural-tag-style", pointer=pointer)
         with placed(pointer):
             made = json_schema(schema, **{"property_order": "declared", **self.options, **options})
         if style == "json":

@@ -105,9 +105,11 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
             assert isinstance(python.constraint, JsonSchema)
             arguments = Parameters(python.constraint, style)
         return Tool(name, inspect.getdoc(given) or "", arguments, python.schema, python)
+    kind = type(given).__name__
+    found = f"an instance of {kind}; pass the class" if hasattr(given, "__dict__") else kind
     raise ToolError(
         "a tool must be a dict in the form of OpenAI, Anthropic, Gemini or Bedrock, a function, a pydantic model or a "
-        f"dataclass, not {type(given).__name__}",
+        f"dataclass, not {found}",
         code="tool",
     )
 

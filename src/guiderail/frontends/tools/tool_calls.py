@@ -23,6 +23,7 @@ from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEn
 from guiderail.frontends.tools.reading import CallsReading
 from guiderail.frontends.tools.tool import Tool, check, flat, name_of, read_tool
 from guiderail.support.arguments import checked
+from guiderail.support.callers import outside
 from guiderail.support.options import check_choice, check_flag, check_integer
 from guiderail.support.suggestions import suggestion
 from guiderail.support.work import allowed, spent
@@ -310,7 +311,7 @@ def tool_calls(
             if on_bad_tool == "error" or name in needed:
                 raise named(error, name) from error
             dropped[name if name not in dropped else f"{name} (tool {position})"] = error
-            warnings.warn(f"the tool {name!r} is left out: {error.message}", ToolWarning, stacklevel=2)
+            warnings.warn(f"the tool {name!r} is left out: {error.message}", ToolWarning, stacklevel=outside())
             continue
         known[tool.name] = tool
     for name in chosen.allowed or ():
@@ -331,8 +332,8 @@ def tool_calls(
         if chosen.mode == "required":
             raise ToolError("a call is required, but there is no tool to call", code="tool-choice")
         raise ToolError(
-            f"there is no tool {chosen.mode!r}; {suggestion(chosen.mode, known)}. The other choices are 'auto', "
-            "'required' and 'none'",
+            f"choice must be 'auto', 'required', 'none' or the name of a tool, and there is no tool {chosen.mode!r}; "
+            f"{suggestion(chosen.mode, known)}",
             code="tool-choice",
         )
     return made

@@ -37,6 +37,7 @@ from guiderail.frontends.xml_schema.simple_types import (
     unsupported,
 )
 from guiderail.frontends.xml_schema.source import place_of
+from guiderail.support.callers import outside
 from guiderail.support.work import spend
 
 __all__ = ["read_schema"]
@@ -128,7 +129,7 @@ class _Reader:
                 span=span,
             )
         if mode == "warn":
-            warnings.warn(f"{path}: {what} is not enforced: {reason}", UserWarning, stacklevel=2)
+            warnings.warn(f"{path}: {what} is not enforced: {reason}", UserWarning, stacklevel=outside())
         self.note(path, what, "ignored", reason)
         return True
 

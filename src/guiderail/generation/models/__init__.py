@@ -24,6 +24,7 @@ from guiderail.generation.models.base import Logits, Model, Session
 from guiderail.generation.models.gguf import EmbeddedModel, GGUFModel
 from guiderail.generation.models.llama_cpp_model import LlamaCppModel
 from guiderail.generation.models.transformers_model import TransformersModel
+from guiderail.support.arguments import checked
 from guiderail.support.packages import install
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 
+@checked
 def load_model(
     source: Any = None,
     *,

@@ -12,6 +12,7 @@ from guiderail import _core
 from guiderail.constraints.constraint import Constraint, Sequence as Both
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.grammar import syntax
+from guiderail.frontends.grammar.analysis import started
 from guiderail.frontends.grammar.build import NEVER, leaves
 from guiderail.frontends.grammar.lark.attributes import Attributes
 from guiderail.frontends.grammar.lark.bodies import choice_of, sequence_of
@@ -145,7 +146,7 @@ class Assembly:
     def run(self, parts: Parts) -> LarkGrammar:
         if self.start not in parts.names:
             raise CompileError(
-                f"there is no rule {self.start!r} to start from; name the start rule with start=…",
+                f"there is no rule {self.start!r} to start from{started(self.start, sorted(parts.names))}",
                 code="lark-start",
                 source=self.source,
             )

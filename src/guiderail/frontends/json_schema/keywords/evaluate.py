@@ -42,6 +42,7 @@ from guiderail.frontends.json_schema.normal_form.shape import (
 from guiderail.frontends.json_schema.values.digit_counts import DIGIT_COUNTS, MOST_DIGITS, with_digits
 from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.frontends.json_schema.values.strings import Strings
+from guiderail.support.callers import outside
 from guiderail.support.texts import has_surrogate, shown
 from guiderail.support.work import out_of_work, spend
 
@@ -309,7 +310,7 @@ def raise_or_drop(node: Node, keyword: str, error: GuiderailError) -> None:
     pointer = f"{document.where()}/{keyword}"
     document.unsupported.append((pointer, keyword, error.message))
     if document.options.on_unsupported == "warn":
-        warnings.warn(f"{pointer}: not enforced: {error.message}", stacklevel=2)
+        warnings.warn(f"{pointer}: not enforced: {error.message}", stacklevel=outside())
 
 
 def _at_keyword(node: Node, keyword: str, error: GuiderailError) -> SchemaError | SchemaLimitError:
