@@ -229,6 +229,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         "bad-prompt",
         "the model comes first, then the prompt, then the target",
     ),
+    "a matcher in place of its guide": (
+        lambda: ANY.generate(None, "Hello", GUIDE.matcher()),
+        "not-a-constraint",
+        "a matcher follows one text; pass its guide, matcher.guide",
+    ),
     "no prompt": (
         lambda: ANY.generate(None),
         "argument",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from guiderail.constraints.constraint import Constraint
+from guiderail.errors import CompileError
 from guiderail.frontends.given import written_by_model
 from guiderail.matching.guide import Guide
+from guiderail.matching.matcher import Matcher
 
 __all__ = ["as_constraint", "uncompiled"]
 
@@ -19,6 +21,8 @@ def as_constraint(target: Any) -> Constraint | Guide:
     Raises:
         CompileError: ``not-a-constraint``: it is none of these; or the schema or the type is rejected.
     """
+    if isinstance(target, Matcher):
+        raise CompileError("a matcher follows one text; pass its guide, matcher.guide", code="not-a-constraint")
     return target if isinstance(target, Guide) else written_by_model(target)
 
 
