@@ -329,6 +329,43 @@ def instances() -> Any:
     return made
 
 
+BEGINNINGS = ["", "ä", "äb", "b", "x-", "x", ".", "日本", "😀", "ba"]
+NAME_PATTERNS = [
+    "^ä",
+    "^ä|^b",
+    "ä",
+    "^x-.*y$",
+    "^x-?",
+    "^(?:x|b)a",
+    "^b*a",
+    "^[äb]b",
+    "^日",
+    "^😀+$",
+    "^\\.",
+    "^\\u65e5本",
+    "^$|^ba$",
+]
+
+
+@settings(PROPERTY, max_examples=60)
+@given(
+    st.lists(st.tuples(st.sampled_from(BEGINNINGS), st.sampled_from(["", "a", "b", "y", "本"])), max_size=5),
+    st.dictionaries(st.sampled_from(NAME_PATTERNS), st.integers(1, 5), max_size=4),
+)
+def test_patterns_apply_to_the_names_that_they_match(given_names: list[tuple[str, str]], least: dict[str, int]) -> None:
+    names = ["".join(parts) for parts in given_names]
+    schema = {
+        "properties": {name: {"maximum": 4} for name in names},
+        "patternProperties": {pattern: {"minimum": number} for pattern, number in least.items()},
+        "additionalProperties": False,
+    }
+    constraint = gr.json_schema(schema, integers="any")
+    for name in [*names, "äa", "x-y", "ba"]:
+        for number in (0, 2, 4, 5):
+            value = {name: number}
+            assert constraint.matches(json.dumps(value, ensure_ascii=False)) == judge(schema).is_valid(value), value
+
+
 @settings(PROPERTY, max_examples=80)
 @given(schemas(), st.data())
 def test_instances_made_for_a_schema_are_accepted(schema: Any, data: Any) -> None:

@@ -41,6 +41,7 @@ from guiderail.frontends.json_schema.normal_form.shape import (
 )
 from guiderail.frontends.json_schema.values.digit_counts import DIGIT_COUNTS, MOST_DIGITS, with_digits
 from guiderail.frontends.json_schema.values.numbers import Numbers
+from guiderail.frontends.json_schema.values.overlap import common_beginning
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.callers import outside
 from guiderail.support.texts import has_surrogate, shown
@@ -518,8 +519,12 @@ def _patterns(
             for text in texts:
                 words.setdefault(text, []).append(term)
     # a pattern of a few words names members, and named members are cheap
-    for name in [*named, *sorted(words.keys() - named.keys())]:
-        more = words.get(name, []) + [term for language, term in endless if language.contains(name)]
+    names = [*named, *sorted(words.keys() - named.keys())]
+    begun = [(common_beginning(language), language, term) for language, term in endless] if names else []
+    for name in names:
+        spend(len(begun) // 4)
+        found = [term for begin, language, term in begun if name.startswith(begin) and language.contains(name)]
+        more = words.get(name, []) + found
         if more:
             named[name] = algebra.and_terms([named.get(name, TRUE), *more])
     together: dict[Term, Strings] = {}  # by what they say of the value

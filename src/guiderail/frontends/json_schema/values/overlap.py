@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from guiderail.errors import LimitError
-from guiderail.frontends.json_schema.values.programs import begin_apart
+from guiderail.frontends.json_schema.values.programs import begin_apart, beginning
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.work import out_of_work
 
-__all__ = ["certainly_apart", "divided"]
+__all__ = ["certainly_apart", "common_beginning", "divided"]
 
 
 def certainly_apart(one: Strings, other: Strings) -> bool:
@@ -65,6 +65,11 @@ def _widened(strings: Strings) -> Strings:
     for part in strings._parts if strings._kind == "and" else ():
         found &= _widened(part)
     return found
+
+
+def common_beginning(strings: Strings) -> str:
+    """Characters with which all of these strings begin, if one pattern shows it: most names are told apart by these."""
+    return beginning(strings._parts[0]) if strings._kind == "atom" and strings._parts[2] else ""
 
 
 def _is_exact_atom(strings: Strings) -> bool:

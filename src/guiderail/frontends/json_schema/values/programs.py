@@ -10,7 +10,7 @@ from guiderail.constraints.program import Program, build_program
 from guiderail.support.caches import cached
 from guiderail.support.work import spend
 
-__all__ = ["begin_apart", "program_of"]
+__all__ = ["begin_apart", "beginning", "program_of"]
 
 _LONGEST_BEGINNING: Final = 50  # bytes that all texts have in common
 _STEPS: Final = 40  # of work for each of them
@@ -31,6 +31,11 @@ def begin_apart(constraints: Sequence[Constraint]) -> bool:
     beginnings = [_beginning(one) for one in constraints]
     longest = max(beginnings, key=lambda one: len(one[0]))
     return any(_differ(one, longest) for one in beginnings)
+
+
+def beginning(constraint: Constraint) -> str:
+    """Characters with which all texts begin; not always all of them."""
+    return _beginning(constraint)[0].decode(errors="ignore")
 
 
 _Beginning = tuple[bytes, bytes, bool]
