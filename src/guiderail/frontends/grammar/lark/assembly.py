@@ -18,7 +18,7 @@ from guiderail.frontends.grammar.lark.bodies import choice_of, sequence_of
 from guiderail.frontends.grammar.lark.bounded import bounded
 from guiderail.frontends.grammar.lark.dialect import Bounded, Cut, Rewritten, Stop
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
-from guiderail.frontends.grammar.lark.guards import guard
+from guiderail.frontends.grammar.lark.guards import Guards
 from guiderail.frontends.grammar.lark.lexemes import (
     Lexeme,
     keywords,
@@ -327,11 +327,17 @@ class Assembly:
         lexemes = ordered(x for x in lexemes if not x.nothing)
         self.divided = keywords(lexemes, ignore)
         follow = Follow(rules)
+        guard = Guards(lexemes, ignore, follow)
         for lexeme in list(lexemes):
             if not len(lexeme.depends) or harmless(lexeme, lexemes, ignore, follow):
                 continue
-            if not guard(lexeme, lexemes, ignore, follow):
+            if not guard(lexeme):
                 raise self.look_ahead(lexeme)
+        guard.finish()
+        for lexeme in lexemes:
+            parts = self.divided.setdefault(lexeme.part_of, [lexeme.part_of]) if lexeme.part_of is not None else None
+            if parts is not None and lexeme.name not in parts:
+                parts.append(lexeme.name)
         declared = self.declared(used - {x.name for x in lexemes} - self.divided.keys() - self.never - self.impossible)
         renamed = self.rewritten.renamed
         terminals = [

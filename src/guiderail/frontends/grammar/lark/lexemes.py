@@ -60,6 +60,8 @@ class Lexeme:
         after: characters that could lengthen a lexeme, or undo it.
         keyword_of: terminals that this one is a keyword of.
         guard_of: the terminal whose text it takes only to be rejected.
+        part_of: the terminal that it is a part of, unless it bears that one's name.
+        cut_of: the lexeme from which a guard divided it.
     """
 
     name: str
@@ -76,6 +78,13 @@ class Lexeme:
     after: CharSet = _NONE
     keyword_of: list[str] = field(default_factory=list)
     guard_of: str | None = None
+    part_of: str | None = None
+    cut_of: str | None = None
+
+    @property
+    def named(self) -> str:
+        """The terminal that the rules name."""
+        return self.part_of or self.name
 
 
 def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
@@ -328,6 +337,7 @@ def _divide(string: Lexeme, owners: list[Lexeme]) -> list[Lexeme]:
                 string.pattern,
                 string.priority,
                 keyword_of=names,
+                part_of=string.name if i else None,
             )
         )
     return result
