@@ -210,6 +210,15 @@ WHOLE_WORDS = {
     "two kinds of names": 'start: (IF A | B ";" | A ";;")*\nIF: /if\\b/\nA: /[a-z]+/\nB: /[a-z]\\w*/',
     "ignored names": 'start: (IF ";")*\nIF: /if\\b/\nA: /[a-z]+/\n%ignore A',
     "numbers": 'start: (IF NUM ";" | A NUM)*\nIF: /if\\b/\nA: /[a-z]+/\nNUM: /[0-9]+/',
+    "reserved": 'start: ("if" NAME | NAME ";" | /2/)*\nNAME: /(?!(?:if|i)\\b)[a-z]\\w*/',
+    "reserved, next to each other": "start: NAME+\nNAME: /(?!if\\b|x2\\b)[a-z]\\w*/",
+    "reserved, in any case": 'start: ("if"i NAME | NAME ";" | "x"i)*\nNAME: /(?!if\\b)(?!x\\b)[a-z]\\w*/i',
+    "reserved, keywords that are patterns": 'start: (IF NAME | NAME ";" | X | F)*\nIF: /if(?!\\w)/\nX: /x+/\nF: /fi*/\n'
+    "NAME: /(?!(if|i)(?!\\w))[a-z]\\w*/",
+    "reserved, keywords before them": 'start: (IF NAME | NAME ";" | X | I)*\nIF.2: /if\\b/\nI: /i\\b/\nX.3: "x"\n'
+    "NAME: /(?!(?:if|i)\\b)[a-z]\\w*/",
+    "reserved, as part of a word": 'start: (IF NAME ";" | NAME I)*\nIF: /if/\nI: /i\\b/\nNAME: /(?!(?:if|i)\\b)\\w+/',
+    "reserved, where no name may be": 'start: ("if" NAME | NAME "if"+ ";")*\nNAME: /(?!if\\b)[a-z]\\w*/',
 }
 
 
@@ -548,6 +557,10 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "escape": ('start: "\\x1"', "lark-syntax", "escapes", ""),
     "anonymous": ("start: /\\bx/ \"y\"", "lark-look-around", "the terminal /\\bx/", "/\\bx/"),
     "look-behind": ("start: A\nA: /(?<!x)a/", "lark-look-around", "the text before it", "A"),
+    "a reserved word within others": (
+        'start: NAME | W "2"\nNAME: /(?!if\\b)[a-z]\\w*/\nW: /[a-z]+/', "lark-look-around", "past its end", "NAME",
+    ),
+    "names that end within a word": ("start: A\nA: /(?!if\\b)[a-z]+/", "lark-look-around", "inside another", "A"),
     "word boundary": ("start: A | B+\nA.1: /if\\b/\nB: /[a-z]/", "lark-look-around", "looks past its end", "A"),
     "needed behind": ("start: A B\nA: /a(?=b)/\nB: /b/", "lark-look-around", "a certain character", "A"),
     "end of text": ("start: A\nA: /a$/", "lark-look-around", "past its end", "A"),

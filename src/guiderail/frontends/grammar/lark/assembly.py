@@ -18,7 +18,7 @@ from guiderail.frontends.grammar.lark.bodies import choice_of, sequence_of
 from guiderail.frontends.grammar.lark.bounded import bounded
 from guiderail.frontends.grammar.lark.dialect import Bounded, Cut, Rewritten, Stop
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
-from guiderail.frontends.grammar.lark.guards import Guards
+from guiderail.frontends.grammar.lark.guards import Guards, reserve
 from guiderail.frontends.grammar.lark.lexemes import (
     Lexeme,
     keywords,
@@ -326,6 +326,8 @@ class Assembly:
         ignore -= self.impossible | self.never
         lexemes = ordered(x for x in lexemes if not x.nothing)
         self.divided = keywords(lexemes, ignore)
+        if (cut_short := reserve(lexemes, ignore)) is not None:
+            raise self.look_ahead(cut_short)
         follow = Follow(rules)
         guard = Guards(lexemes, ignore, follow)
         for lexeme in list(lexemes):

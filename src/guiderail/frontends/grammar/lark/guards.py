@@ -23,7 +23,7 @@ from guiderail.frontends.grammar.lark.follow import ANYTHING, Follow
 from guiderail.frontends.grammar.lark.lexemes import Lexeme
 from guiderail.support.work import spend
 
-__all__ = ["Guards"]
+__all__ = ["Guards", "reserve"]
 
 _CHECK = 40  # steps of comparing two sets of texts, beyond those that the core counts
 
@@ -249,3 +249,29 @@ class _Guard:
             if not self.guards.apart(self.guards.taken(x), begun):
                 return None
         return None
+
+
+def reserve(lexemes: list[Lexeme], ignore: set[str]) -> Lexeme | None:
+    """Adds guards for the reserved words that are no keywords; returns a terminal for which that is not exact."""
+    for lexeme in list(lexemes):
+        reserved = lexeme.reserved
+        if reserved is None:
+            continue
+        b = _core.Builder()
+        anything, other = any_text()._lower(b), b.char_class(~reserved.chars)
+        words = reserved.words._lower(b)
+        begun = b.concat([words, b.union([b.EPSILON, b.concat([other, anything])])])
+        for later in lexemes[lexemes.index(lexeme) + 1 :]:
+            if lexeme.name in later.keyword_of or later.guard_of is not None:
+                continue
+            e = later.constraint._lower(b)
+            if b.is_empty(b.intersection([b.concat([e, anything]), begun])):
+                continue
+            if later.lazy or later.nested or not b.is_empty(b.intersection([e, b.complement(words)])):
+                return lexeme
+            later.keyword_of.append(lexeme.name)
+        if lexeme.name in ignore:
+            return lexeme
+        name = f"{lexeme.name}__reserved"
+        lexemes.append(Lexeme(name, reserved.words, False, lexeme.rank, keyword_of=[lexeme.name], guard_of=lexeme.name))
+    return None
