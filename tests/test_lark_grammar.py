@@ -217,6 +217,8 @@ WHOLE_WORDS = {
     "NAME: /(?!(if|i)(?!\\w))[a-z]\\w*/",
     "reserved, keywords before them": 'start: (IF NAME | NAME ";" | X | I)*\nIF.2: /if\\b/\nI: /i\\b/\nX.3: "x"\n'
     "NAME: /(?!(?:if|i)\\b)[a-z]\\w*/",
+    "reserved, one begins with the other": 'start: (IF NAME | I ";" | NAME ";")*\nIF: "if"\nI: /i\\b/\n'
+    "NAME: /(?!(?:if|i)\\b)[a-z]\\w*/",
     "reserved, as part of a word": 'start: (IF NAME ";" | NAME I)*\nIF: /if/\nI: /i\\b/\nNAME: /(?!(?:if|i)\\b)\\w+/',
     "reserved, where no name may be": 'start: ("if" NAME | NAME "if"+ ";")*\nNAME: /(?!if\\b)[a-z]\\w*/',
 }
@@ -559,6 +561,9 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "look-behind": ("start: A\nA: /(?<!x)a/", "lark-look-around", "the text before it", "A"),
     "a reserved word within others": (
         'start: NAME | W "2"\nNAME: /(?!if\\b)[a-z]\\w*/\nW: /[a-z]+/', "lark-look-around", "past its end", "NAME",
+    ),
+    "a reserved word begins with a keyword": (
+        'start: NAME | "in" | "int"\nNAME: /(?!(?:in|int)\\b)[a-z]\\w*/', "lark-look-around", "and the terminal IN", "NAME",
     ),
     "names that end within a word": ("start: A\nA: /(?!if\\b)[a-z]+/", "lark-look-around", "inside another", "A"),
     "word boundary": ("start: A | B+\nA.1: /if\\b/\nB: /[a-z]/", "lark-look-around", "looks past its end", "A"),

@@ -327,7 +327,7 @@ class Assembly:
         lexemes = ordered(x for x in lexemes if not x.nothing)
         self.divided = keywords(lexemes, ignore)
         if (cut_short := reserve(lexemes, ignore)) is not None:
-            raise self.look_ahead(cut_short)
+            raise self.cut_short(*cut_short)
         follow = Follow(rules)
         guard = Guards(lexemes, ignore, follow)
         for lexeme in list(lexemes):
@@ -372,6 +372,17 @@ class Assembly:
             for names in (lines.opening, lines.closing)
         )
         return replace(lines, opening=opening, closing=closing)
+
+    def cut_short(self, lexeme: Lexeme, other: Lexeme) -> CompileError:
+        if lexeme is other:
+            return self.look_ahead(lexeme)
+        shown = self.definitions[lexeme.name].user_repr()
+        return CompileError(
+            f"the terminal {shown} looks past its end for words that it excludes, and the terminal {other.name} may "
+            "match a part of such a word, or more words than these; end that one with \\b, or drop the assertion",
+            code="lark-look-around",
+            **self.place(lexeme.name),
+        )
 
     def look_ahead(self, lexeme: Lexeme) -> CompileError:
         shown = self.definitions[lexeme.name].user_repr()

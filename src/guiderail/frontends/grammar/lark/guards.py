@@ -251,27 +251,39 @@ class _Guard:
         return None
 
 
-def reserve(lexemes: list[Lexeme], ignore: set[str]) -> Lexeme | None:
-    """Adds guards for the reserved words that are no keywords; returns a terminal for which that is not exact."""
+def reserve(lexemes: list[Lexeme], ignore: set[str]) -> tuple[Lexeme, Lexeme] | None:
+    """Adds guards for the reserved words that are no keywords.
+
+    That is exact if whatever else may match where a reserved word begins takes all of it: ``in`` must not be read at
+    the beginning of a reserved ``int``. Returns a terminal for which it is not, and the other one.
+    """
     for lexeme in list(lexemes):
         reserved = lexeme.reserved
         if reserved is None:
             continue
+        if lexeme.name in ignore:
+            return lexeme, lexeme
         b = _core.Builder()
-        anything, other = any_text()._lower(b), b.char_class(~reserved.chars)
+        anything, word, other = any_text()._lower(b), b.char_class(reserved.chars), b.char_class(~reserved.chars)
         words = reserved.words._lower(b)
         begun = b.concat([words, b.union([b.EPSILON, b.concat([other, anything])])])
         for later in lexemes[lexemes.index(lexeme) + 1 :]:
-            if lexeme.name in later.keyword_of or later.guard_of is not None:
+            if later.guard_of is not None:
                 continue
             e = later.constraint._lower(b)
-            if b.is_empty(b.intersection([b.concat([e, anything]), begun])):
+            taken = b.concat([e, anything])
+            if len(later.depends):
+                taken = FirstMatchTexts(later.pattern.to_regexp(), "begun")._lower(b)
+            here = b.intersection([taken, begun])
+            if b.is_empty(here):
+                continue
+            if not b.is_empty(b.intersection([b.concat([e, word, anything]), here])):  # a part of the word
+                return lexeme, later
+            if lexeme.name in later.keyword_of:
                 continue
             if later.lazy or later.nested or not b.is_empty(b.intersection([e, b.complement(words)])):
-                return lexeme
+                return lexeme, later
             later.keyword_of.append(lexeme.name)
-        if lexeme.name in ignore:
-            return lexeme
         name = f"{lexeme.name}__reserved"
         lexemes.append(Lexeme(name, reserved.words, False, lexeme.rank, keyword_of=[lexeme.name], guard_of=lexeme.name))
     return None
