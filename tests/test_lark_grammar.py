@@ -563,7 +563,7 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
         'start: NAME | W "2"\nNAME: /(?!if\\b)[a-z]\\w*/\nW: /[a-z]+/', "lark-look-around", "past its end", "NAME",
     ),
     "a reserved word begins with a keyword": (
-        'start: NAME | "in" | "int"\nNAME: /(?!(?:in|int)\\b)[a-z]\\w*/', "lark-look-around", "and the terminal IN", "NAME",
+        'start: NAME | "in" | "int"\nNAME: /(?!(?:in|int)\\b)[a-z]\\w*/', "lark-look-around", "terminal IN", "NAME",
     ),
     "names that end within a word": ("start: A\nA: /(?!if\\b)[a-z]+/", "lark-look-around", "inside another", "A"),
     "word boundary": ("start: A | B+\nA.1: /if\\b/\nB: /[a-z]/", "lark-look-around", "looks past its end", "A"),
