@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 import pytest
@@ -107,6 +108,42 @@ def test_iso(text: str, good: list[str], bad: list[str]) -> None:
     constraint = gr.grammar(text, "ebnf-iso")
     assert [t for t in good if not constraint.matches(t)] == []
     assert [t for t in bad if constraint.matches(t)] == []
+
+
+# Without the empty text, though what is repeated is recursive: in ISO's notation, and the same in GBNF.
+ONCE_OR_MORE = {
+    "repetition": ("s = { t }- ; t = 'a' | '(', s, ')' ;", "root ::= t+\nt ::= 'a' | '(' root ')'"),
+    "one in the other": (
+        "s = { t, { 'b', [ s ] }- }- | 'a' ; t = 'a' | '(', s, ')' ;",
+        "root ::= (t ('b' root?)+)+ | 'a'\nt ::= 'a' | '(' root ')'",
+    ),
+    "of parts that may be empty": (
+        "s = { [ t ], [ 'b' ] }- ; t = 'a' | '(', s, ')' ;",
+        "root ::= (t 'b'? | 'b')+\nt ::= 'a' | '(' root ')'",
+    ),
+    "option": (
+        "s = [ 'b' ], [ t, [ 'b' ] ] - ; t = 'a' | '(', s, ')' ;",
+        "root ::= 'b'? t 'b'?\nt ::= 'a' | '(' root ')'",
+    ),
+    "alternatives": (
+        "s = ( { t } | [ 'b' ] | ) - ; t = 'a' | '(', s, ')' ;",
+        "root ::= t+ | 'b'\nt ::= 'a' | '(' root ')'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONCE_OR_MORE)
+def test_iso_once_or_more_of_what_is_recursive(name: str) -> None:
+    iso, gbnf = ONCE_OR_MORE[name]
+    once, same = gr.grammar(iso, "ebnf-iso"), gr.grammar(gbnf.replace("'", '"'), "gbnf")
+    texts = ["".join(letters) for n in range(7) for letters in itertools.product("ab()", repeat=n)]
+    assert [text for text in texts if once.matches(text) != same.matches(text)] == []
+    assert any(once.matches(text) for text in texts) and not once.matches("")
+
+
+def test_iso_recursive_rules_that_may_be_empty_are_refused() -> None:
+    with pytest.raises(gr.PatternError, match="must be free of recursion"):
+        gr.grammar("s = { t }- ; t = 'a' | '(', s, ')' | ;", "ebnf-iso")
 
 
 @pytest.mark.parametrize(

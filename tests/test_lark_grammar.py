@@ -199,6 +199,53 @@ def test_a_grammar_that_needs_an_ignored_terminal_is_refused() -> None:
     assert caught.value.code == "grammar-unproductive"
 
 
+# Keywords that end with a word, next to names: the names that go on after a keyword are tried before its guard.
+WHOLE_WORDS = {
+    "names": 'start: (IF NAME | NAME ";")*\nIF: /if\\b/\nNAME: /[a-z]+/',
+    "in any case, before names": 'start: (IF NAME | NAME ";")*\nIF.5: /if(?!\\w)/i\nNAME: /[a-z]\\w*/',
+    "never where names are": "start: (IF NAME)*\nIF.5: /if\\b/\nNAME: /[a-z]\\w*/",
+    "one begins with the other": 'start: (IF NAME | IFX | NAME ";")*\nIF: /if\\b/\nIFX: /ifx\\b/\nNAME: /[a-z]\\w*/',
+    "three": "start: (IF NAME | IFX | I | N)*\nIF: /if\\b/i\nIFX: /ifx\\b/\nI: /i\\b/\nN: /2(?!\\d)/\nNAME: /[a-z]+/",
+    "a string of both": 'start: (IF NAME | "ifx" ";" | NAME ";" | "x"i)*\nIF: /if\\b/\nNAME: /[a-z]+/',
+    "two kinds of names": 'start: (IF A | B ";" | A ";;")*\nIF: /if\\b/\nA: /[a-z]+/\nB: /[a-z]\\w*/',
+    "ignored names": 'start: (IF ";")*\nIF: /if\\b/\nA: /[a-z]+/\n%ignore A',
+    "numbers": 'start: (IF NUM ";" | A NUM)*\nIF: /if\\b/\nA: /[a-z]+/\nNUM: /[0-9]+/',
+    "reserved": 'start: ("if" NAME | NAME ";" | /2/)*\nNAME: /(?!(?:if|i)\\b)[a-z]\\w*/',
+    "reserved, next to each other": "start: NAME+\nNAME: /(?!if\\b|x2\\b)[a-z]\\w*/",
+    "reserved, in any case": 'start: ("if"i NAME | NAME ";" | "x"i)*\nNAME: /(?!if\\b)(?!x\\b)[a-z]\\w*/i',
+    "reserved, keywords that are patterns": 'start: (IF NAME | NAME ";" | X | F)*\nIF: /if(?!\\w)/\nX: /x+/\nF: /fi*/\n'
+    "NAME: /(?!(if|i)(?!\\w))[a-z]\\w*/",
+    "reserved, keywords before them": 'start: (IF NAME | NAME ";" | X | I)*\nIF.2: /if\\b/\nI: /i\\b/\nX.3: "x"\n'
+    "NAME: /(?!(?:if|i)\\b)[a-z]\\w*/",
+    "reserved, one begins with the other": 'start: (IF NAME | I ";" | NAME ";")*\nIF: "if"\nI: /i\\b/\n'
+    "NAME: /(?!(?:if|i)\\b)[a-z]\\w*/",
+    "reserved, as part of a word": 'start: (IF NAME ";" | NAME I)*\nIF: /if/\nI: /i\\b/\nNAME: /(?!(?:if|i)\\b)\\w+/',
+    "reserved, where no name may be": 'start: ("if" NAME | NAME "if"+ ";")*\nNAME: /(?!if\\b)[a-z]\\w*/',
+}
+
+
+@pytest.mark.parametrize("name", WHOLE_WORDS)
+def test_keywords_that_are_whole_words(name: str) -> None:
+    text = WHOLE_WORDS[name] + '\n%ignore " "'
+    tree, constraint = read(text).grammar, ours(text)
+    parser = lark.Lark(text, parser="lalr", g_regex_flags=re.ASCII)
+    pieces = ("if", "i", "x", "2", " ", ";")
+    for sample in ["".join(parts) for n in range(5) for parts in itertools.product(pieces, repeat=n)]:
+        verdict = lark_accepts(parser, sample)
+        assert constraint.matches(sample) == verdict, sample
+        assert len(sample) > 4 or accepts(tree, sample) == verdict, sample
+
+
+def test_many_keywords_that_are_whole_words() -> None:
+    words = [f"{a}{b}{a}" for a in "abcde" for b in "vwxyz"]
+    kinds = "\n".join(f"K{i}.1: /{word}\\b/i" for i, word in enumerate(words))
+    rules = " | ".join(f'K{i} NAME ";"' for i in range(len(words)))
+    text = f'start: ({rules} | NAME "=" NAME ";")*\n{kinds}\nNAME: /[a-z_]\\w*/i\n%ignore /\\s+/'
+    constraint = ours(text)
+    assert constraint.matches("ava x; EZE y; avax = eze_; ") and not constraint.matches("avax y;")
+    assert sum("NAME__" in x.name for x in constraint.tree.lexer.terminals) == 1  # one part for all
+
+
 def test_masks_of_guarded_terminals() -> None:
     """Compared with all texts of up to ten characters, judged by the slow lexer and by Lark."""
     text = 'start: S | L | "(" start ")"\nS: /"(?!"").*?"/\nL: /""".*?"""/s'
@@ -512,7 +559,14 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "escape": ('start: "\\x1"', "lark-syntax", "escapes", ""),
     "anonymous": ("start: /\\bx/ \"y\"", "lark-look-around", "the terminal /\\bx/", "/\\bx/"),
     "look-behind": ("start: A\nA: /(?<!x)a/", "lark-look-around", "the text before it", "A"),
-    "word boundary": ("start: A | B\nA.1: /if\\b/\nB: /[a-z]+/", "lark-look-around", "looks past its end", "A"),
+    "a reserved word within others": (
+        'start: NAME | W "2"\nNAME: /(?!if\\b)[a-z]\\w*/\nW: /[a-z]+/', "lark-look-around", "past its end", "NAME",
+    ),
+    "a reserved word begins with a keyword": (
+        'start: NAME | "in" | "int"\nNAME: /(?!(?:in|int)\\b)[a-z]\\w*/', "lark-look-around", "terminal IN", "NAME",
+    ),
+    "names that end within a word": ("start: A\nA: /(?!if\\b)[a-z]+/", "lark-look-around", "inside another", "A"),
+    "word boundary": ("start: A | B+\nA.1: /if\\b/\nB: /[a-z]/", "lark-look-around", "looks past its end", "A"),
     "needed behind": ("start: A B\nA: /a(?=b)/\nB: /b/", "lark-look-around", "a certain character", "A"),
     "end of text": ("start: A\nA: /a$/", "lark-look-around", "past its end", "A"),
     "declared": ("start: A\n%declare A", "lark-declared", "not defined", "A"),

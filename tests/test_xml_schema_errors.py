@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import sys
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -199,6 +201,50 @@ def test_values_of_unions_of_unions_are_work(name: str) -> None:
     with pytest.raises(gr.XmlSchemaLimitError, match="members is too large to be read") as caught:
         gr.xml_schema(unions(40, WITH_VALUES[name]))
     assert caught.value.code == "work" and (caught.value.path or "").startswith("/a")
+
+
+def listed(name: str, base: str, values: Iterable[Any]) -> str:
+    found = "".join(f'<xs:enumeration value="{value}"/>' for value in values)
+    return f'<xs:simpleType name="{name}"><xs:restriction base="{base}">{found}</xs:restriction></xs:simpleType>'
+
+
+def of_lists(lists: int, values: int, part: int) -> str:
+    """A union of types that list values, and a type of it that lists some of the last one's."""
+    names = [f"l{i}" for i in range(lists)]
+    types = "".join(listed(name, "xs:token", (f"{name}-{i}" for i in range(values))) for name in names)
+    union = f'<xs:simpleType name="all"><xs:union memberTypes="{" ".join(names)}"/></xs:simpleType>'
+    return types + union + listed("a", "all", (f"l{lists - 1}-{i % values}" for i in range(part)))
+
+
+DAYS = [f"{year}-{month:02}-{day:02}" for year in range(2000, 2004) for month in range(1, 13) for day in range(1, 22)]
+# types of an element "a": code lists as standards have them, and a text of each
+CODE_LISTS = {
+    "sixty lists": ("".join(listed(f"l{i}", "xs:token", range(300)) for i in range(59)) + listed("a", "l7", "0"), "0"),
+    "a long list": (listed("a", "xs:string", range(5_000)), "4999"),
+    "a part of a list": (listed("b", "xs:string", range(1_000)) + listed("a", "b", range(800)), "799"),
+    "days": (listed("b", "xs:date", DAYS) + listed("a", "b", DAYS[:100]), DAYS[99]),
+    "a union": (of_lists(20, 50, 50), "l19-49"),
+}
+LISTS_THAT_TAKE_LONG = {  # each value is tried against each member, or compared with each day
+    "a union": of_lists(1_000, 2, 100),
+    "days": listed("b", "xs:date", DAYS) + listed("a", "b", DAYS),
+    "built-in members": f'<xs:simpleType name="b"><xs:union memberTypes="{"xs:date " * 300}xs:int"/></xs:simpleType>'
+    + listed("a", "b", range(300)),
+}
+
+
+@pytest.mark.parametrize("name", CODE_LISTS)
+def test_code_lists_are_read(name: str) -> None:
+    types, text = CODE_LISTS[name]
+    made = schema(types + '<xs:element name="a" type="a"/>')
+    assert made.matches(f"<a>{text}</a>") and not made.matches("<a>none</a>")
+
+
+@pytest.mark.parametrize("name", LISTS_THAT_TAKE_LONG)
+def test_values_that_are_compared_with_many_are_work(name: str) -> None:
+    with pytest.raises(gr.XmlSchemaLimitError, match="members is too large to be read") as caught:
+        schema(LISTS_THAT_TAKE_LONG[name] + '<xs:element name="a" type="a"/>')
+    assert caught.value.code == "work" and caught.value.path == "/a"
 
 
 def substituted(levels: int, heads: str = "a") -> str:

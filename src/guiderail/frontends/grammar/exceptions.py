@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from guiderail.constraints.constraint import AllOf, AnyOf, Complement, Constraint, Literal, Repetition, Sequence
 from guiderail.frontends.grammar import syntax
-from guiderail.frontends.grammar.build import Fold, children, choice, names, sequence
+from guiderail.frontends.grammar.build import NEVER, Fold, children, choice, names, repetition, sequence
 from guiderail.frontends.grammar.reader import Reader, finish_grammar
 from guiderail.frontends.grammar.syntax import Characters, Embedded, Expression, Grammar, Name, Rule, Span, Text
 from guiderail.frontends.regex import regex
@@ -16,6 +16,7 @@ from guiderail.support.work import spend
 __all__ = ["ReaderWithExceptions"]
 
 _NAME = 30  # steps of a name that is written out
+_MOST_PARTS = 64  # of a sequence that may be empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class _Pending:
     left: Expression
     right: Expression
     span: Span
+
+    @property
+    def of_empty(self) -> bool:
+        """Whether only the empty text is excluded."""
+        return isinstance(self.right, Text) and not self.right.text
 
 
 class ReaderWithExceptions(Reader):
@@ -45,7 +51,7 @@ class Exceptions:
     """Collects exceptions while rules are read, and turns them into constraints when all rules are known.
 
     Both sides must be regular: they may use rules, as long as no rule among these needs itself. Single characters are
-    subtracted as sets.
+    subtracted as sets. The empty text is taken out of any repetition, as in ``{ statement }-``.
     """
 
     def __init__(self, refuse: Callable[[str, int, int], object]) -> None:
@@ -64,17 +70,26 @@ class Exceptions:
         if not self.pending:
             return rules
         written = _Written({name: rule.body for name, rule in rules.items()}, self.pending)
+        done: dict[str, Expression] = {}
+        nonempty: _Nonempty | None = None
         for name, at in self.pending.items():
             fault, inner = written.out(name)
-            if fault:
+            if not fault:
+                done[name] = written.known[name]
+                continue
+            found = None
+            if at.of_empty:
+                nonempty = nonempty or _Nonempty(rules, self.pending)
+                found = nonempty(at.left)
+            if found is None:
                 self.refuse(
                     "both sides of an exception must be free of recursion; "
                     f"{fault!r} refers back to itself or is not defined",
                     *self.pending.get(inner, at).span,
                 )
                 raise AssertionError
+            done[name] = _replace(found, done)  # those within it are older
         self.written_out |= written.known.keys() & rules.keys()
-        done = {name: written.known[name] for name in self.pending}
         return {key: Rule(rule.name, _replace(rule.body, done), rule.span) for key, rule in rules.items()}
 
 
@@ -96,6 +111,64 @@ def _set(text: str) -> Characters:
     from guiderail import _core
 
     return Characters(_core.CharSet([(ord(text), ord(text))]))
+
+
+class _Nonempty:
+    """Expressions without the empty text, whatever rules they name.
+
+    Attributes:
+        nullable: rules and exceptions that may match the empty text; of exceptions, perhaps some that do not.
+    """
+
+    def __init__(self, rules: dict[str, Rule], pending: dict[str, _Pending]) -> None:
+        self.nullable: set[str] = set()
+        bodies = {name: rule.body for name, rule in rules.items()}
+        bodies |= {name: at.left for name, at in pending.items() if not at.of_empty}
+        users: dict[str, list[str]] = {}
+        for name, body in bodies.items():
+            for used in names(body):
+                users.setdefault(used.name, []).append(name)
+        work = list(bodies)
+        while work:
+            name = work.pop()
+            if name not in self.nullable and Fold(self.may_be_empty)(bodies[name]):
+                self.nullable.add(name)
+                work += users.get(name, ())
+        self.empty = Fold(self.may_be_empty)
+        self.fold: Fold[Expression | None] = Fold(self.without)
+
+    def __call__(self, e: Expression) -> Expression | None:
+        """``e`` without the empty text; None if a rule that may be empty would have to be written out."""
+        return self.fold(e)
+
+    def may_be_empty(self, e: Expression, kids: list[bool]) -> bool:
+        if isinstance(e, Text):
+            return not e.text
+        if isinstance(e, syntax.Sequence):
+            return all(kids)
+        if isinstance(e, syntax.Choice):
+            return any(kids)
+        if isinstance(e, syntax.Repetition):
+            return kids[0] or not e.min
+        return isinstance(e, Embedded) or (isinstance(e, Name) and e.name in self.nullable)
+
+    def without(self, e: Expression, kids: list[Expression | None]) -> Expression | None:
+        if not self.empty(e):
+            return e
+        found = [kid for kid in kids if kid is not None]
+        if len(found) < len(kids):
+            return None
+        if isinstance(e, Text):
+            return NEVER
+        if isinstance(e, syntax.Repetition):
+            return repetition(found[0], 1, e.max)
+        if isinstance(e, syntax.Choice):
+            return choice(found)
+        if (
+            isinstance(e, syntax.Sequence) and len(found) <= _MOST_PARTS
+        ):  # the first part that is not empty, and the rest
+            return choice([sequence([kid, *e.parts[i + 1 :]]) for i, kid in enumerate(found)])
+        return None
 
 
 class _Written:

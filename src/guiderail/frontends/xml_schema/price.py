@@ -20,9 +20,13 @@ from guiderail.support.work import spend
 __all__ = ["parser", "spend_on"]
 
 _TAG = 600  # steps for each tag: it is parsed, checked against the schema of schemas, and built
+_DECLARED = 1_000  # and for that of an element or attribute
 _PAIR = 15  # for each pair of particles of one content model
 _BYTE = 1
 _MEMBER = 40  # for each simple type that a value of the schema is tried against
+_ALTERNATIVE = 6  # times as much if the type is one of a union: each that does not fit makes an error
+_SAME = 100  # listed values of a base that take as much, one by one
+_SAME_DATE = 2  # of them if they are compared in Python
 _PATTERN = 40  # for each character of a pattern: it is read twice, and compiled
 _CLASS = 30_000  # for each class of hundreds of ranges in it
 _COMBINED = 150_000  # and for each in brackets, which are worked out character by character
@@ -34,6 +38,11 @@ _PARTICLES = frozenset({"element", "any"})
 _MODELS = frozenset({"complexType", "group"})
 _TYPE = "type "  # before the name of a simple type: groups have names of their own
 _TYPES = ("memberTypes", "base", "itemType", "type")
+# types whose values Python compares at once
+_PLAIN = re.compile(
+    r"string|normalizedString|token|NMTOKEN|(NC)?Name|language|anyURI|boolean|decimal|float|double|\w*[iI]nteger"
+    r"|(unsigned)?([lL]ong|[iI]nt|[sS]hort|[bB]yte)"
+).fullmatch
 
 
 @dataclass(slots=True)
@@ -46,6 +55,8 @@ class _Content:
     groups: list[str] = field(default_factory=list)  # groups that it refers to; types that a simple type is made of
     is_type: bool = False
     uses: int = 0  # steps for each of the types within: of the values that the schema writes, and of attributes
+    values: int = 0  # that a simple type lists
+    plain: bool = False  # whether they are compared at once
 
 
 def parser(namespace_separator: str | None = None) -> xml.parsers.expat.XMLParserType:
@@ -122,14 +133,19 @@ def _contents(text: str, members: dict[str, list[str]]) -> list[_Content]:
         if uses[-1] and used:
             found.append(_Content(path(attributes.get("name", "")), None, 1, used, True, uses[-1]))
         elif here is not None and here.is_type:
-            here.particles += 1
             here.groups += used
-            here.uses += _MEMBER if local == "enumeration" else 0
+            if local == "enumeration":
+                here.values += 1
+                here.uses += _MEMBER
+                return
+            alternatives = len(used) if local == "union" else int(local == "simpleType")
+            here.particles += 1 + _ALTERNATIVE * alternatives
+            here.plain = here.plain or _PLAIN(attributes.get("base", "").rpartition(":")[2]) is not None
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         namespace, _, local = tag.rpartition("}")
         try:
-            spend(_TAG + (_of_pattern(attributes.get("value", "")) if local == "pattern" else 0))
+            spend(_TAG + _of_tag(local, attributes))
         except LimitError as error:
             at = path(attributes.get("name", ""))
             raise XmlSchemaLimitError(
@@ -171,8 +187,11 @@ def _contents(text: str, members: dict[str, list[str]]) -> list[_Content]:
     return found
 
 
-def _of_pattern(pattern: str) -> int:
-    """The steps that reading a regular expression takes."""
+def _of_tag(local: str, attributes: dict[str, str]) -> int:
+    """The steps that a tag takes beyond those of each tag."""
+    if local != "pattern":
+        return _DECLARED if local in ("element", "attribute") else 0
+    pattern = attributes.get("value", "")
     return _PATTERN * len(pattern) + _CLASS * len(_LARGE(pattern)) + _COMBINED * len(_IN_BRACKETS(pattern))
 
 
@@ -186,7 +205,8 @@ def _size(content: _Content, named: dict[str, _Content], sizes: dict[str, int]) 
         if group is None or name in sizes:
             continue
         if done:
-            sizes[name] = _total(group, sizes)
+            listed = group.values // (_SAME if group.plain else _SAME_DATE)  # a value is looked for among them
+            sizes[name] = min(_MOST, _total(group, sizes) + listed)
         elif name not in opened:  # otherwise a cycle, which is not a valid schema
             opened.add(name)
             work += [(name, True), *((inner, False) for inner in group.groups)]

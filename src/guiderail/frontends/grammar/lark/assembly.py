@@ -19,7 +19,7 @@ from guiderail.frontends.grammar.lark.bodies import choice_of, sequence_of
 from guiderail.frontends.grammar.lark.bounded import bounded
 from guiderail.frontends.grammar.lark.dialect import Bounded, Cut, Rewritten, Stop
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
-from guiderail.frontends.grammar.lark.guards import guard
+from guiderail.frontends.grammar.lark.guards import Guards, reserve
 from guiderail.frontends.grammar.lark.lexemes import (
     Lexeme,
     keywords,
@@ -327,12 +327,20 @@ class Assembly:
         ignore -= self.impossible | self.never
         lexemes = ordered(x for x in lexemes if not x.nothing)
         self.divided = keywords(lexemes, ignore)
+        if (cut_short := reserve(lexemes, ignore)) is not None:
+            raise self.cut_short(*cut_short)
         follow = Follow(rules)
+        guard = Guards(lexemes, ignore, follow)
         for lexeme in list(lexemes):
             if not len(lexeme.depends) or harmless(lexeme, lexemes, ignore, follow):
                 continue
-            if not guard(lexeme, lexemes, ignore, follow):
+            if not guard(lexeme):
                 raise self.look_ahead(lexeme)
+        guard.finish()
+        for lexeme in lexemes:
+            parts = self.divided.setdefault(lexeme.part_of, [lexeme.part_of]) if lexeme.part_of is not None else None
+            if parts is not None and lexeme.name not in parts:
+                parts.append(lexeme.name)
         declared = self.declared(used - {x.name for x in lexemes} - self.divided.keys() - self.never - self.impossible)
         renamed = self.rewritten.renamed
         terminals = [
@@ -365,6 +373,17 @@ class Assembly:
             for names in (lines.opening, lines.closing)
         )
         return replace(lines, opening=opening, closing=closing)
+
+    def cut_short(self, lexeme: Lexeme, other: Lexeme) -> CompileError:
+        if lexeme is other:
+            return self.look_ahead(lexeme)
+        shown = self.definitions[lexeme.name].user_repr()
+        return CompileError(
+            f"the terminal {shown} looks past its end for words that it excludes, and the terminal {other.name} may "
+            "match a part of such a word, or more words than these; end that one with \\b, or drop the assertion",
+            code="lark-look-around",
+            **self.place(lexeme.name),
+        )
 
     def look_ahead(self, lexeme: Lexeme) -> CompileError:
         shown = self.definitions[lexeme.name].user_repr()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
@@ -61,7 +63,7 @@ class FirstMatchTexts(Constraint):
         if len(left) > _MOST_STATES:
             raise LimitError(f"its automaton has more than {_MOST_STATES} states", code="lark-first-match")
         while left:
-            into = {s: sum(s in targets for targets in ways.values()) for s in left}
+            into = Counter(chain.from_iterable(ways.values()))
             chosen = min(left, key=lambda s: (into[s] * len(ways[s]), s))
             left.discard(chosen)
             out = ways.pop(chosen)

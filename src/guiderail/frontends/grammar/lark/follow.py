@@ -99,13 +99,13 @@ def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Fo
     lengthens or undoes the lexeme, and no terminal that would be tried after it begins with the same characters.
     """
     after = _first_bytes_of(lexeme.after)
-    names = follow(lexeme.name) | ignore
-    if ANYTHING in names or lexeme.name in ignore:  # anything may follow it
+    names = follow(lexeme.named) | ignore
+    if ANYTHING in names or lexeme.named in ignore:  # anything may follow it
         return False
     own = _begin(lexeme.constraint)
     later = False
     for other in lexemes:
-        if other.name in names and set(_begin(other.constraint)) & after:
+        if other.named in names and set(_begin(other.constraint)) & after:
             return False
         if other is lexeme:
             later = True

@@ -19,6 +19,7 @@ from guiderail.errors import CompileError, GuiderailError, LimitError
 from guiderail.frontends.grammar.analysis import ConstraintFacts
 from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, first_match
 from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
+from guiderail.frontends.grammar.lark.reserved import Reserved, reserved_words
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
 from guiderail.frontends.regex.facts import Facts
@@ -60,6 +61,9 @@ class Lexeme:
         after: characters that could lengthen a lexeme, or undo it.
         keyword_of: terminals that this one is a keyword of.
         guard_of: the terminal whose text it takes only to be rejected.
+        part_of: the terminal that it is a part of, unless it bears that one's name.
+        cut_of: the lexeme from which a guard divided it.
+        reserved: words that are among its texts, though they are none of the terminal's.
     """
 
     name: str
@@ -76,6 +80,14 @@ class Lexeme:
     after: CharSet = _NONE
     keyword_of: list[str] = field(default_factory=list)
     guard_of: str | None = None
+    part_of: str | None = None
+    cut_of: str | None = None
+    reserved: Reserved | None = None
+
+    @property
+    def named(self) -> str:
+        """The terminal that the rules name."""
+        return self.part_of or self.name
 
 
 def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
@@ -106,6 +118,10 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
     try:
         found = _first_match(constraint)
     except Unknown as why:
+        lexeme.reserved = _words(constraint, pattern) if why.context else None
+        if lexeme.reserved is not None:
+            lexeme.constraint = lexeme.reserved.rest
+            return lexeme
         if why.context:
             raise _dependent(shown, str(why), place(name)) from None
         return _ordered_search(lexeme, regex(f"(?>{text})"), shown, place)
@@ -121,6 +137,16 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
     if pattern.min_width == 0:
         _drop_empty(lexeme)
     return lexeme
+
+
+def _words(constraint: Regex, pattern: Any) -> Reserved | None:
+    """The words that a pattern excludes, if that is all that its look-arounds say."""
+    reserved = reserved_words(constraint, "".join(sorted(pattern.flags)))
+    try:
+        found = _first_match(reserved.rest) if reserved is not None else None
+    except Unknown:
+        return None
+    return reserved if found is not None and found.longest and not len(found.depends) and not found.needs else None
 
 
 def _rank(definition: Any) -> tuple[int, int, int, str]:
@@ -328,6 +354,7 @@ def _divide(string: Lexeme, owners: list[Lexeme]) -> list[Lexeme]:
                 string.pattern,
                 string.priority,
                 keyword_of=names,
+                part_of=string.name if i else None,
             )
         )
     return result
