@@ -48,6 +48,9 @@ class Abstraction final : public Family {
   static constexpr u32 kBeginning = 2;  // bytes of the next item that a token may read: `{"`
   static constexpr int kMostBeginnings = 4;
   bool only_characters(Id e);
+  bool extends(Id e);
+  bool prefix_closed(Id e);
+  Id unbounded(Id e, u32 horizon);
   bool hinges_on_text(Id e);
   u32 slack(Id e);  // at most how many characters complete a match from any state reachable from e
   Id elided(u32 begins);

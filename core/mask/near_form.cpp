@@ -34,6 +34,50 @@ u32 Abstraction::slack(Id e) {
   return s;
 }
 
+// Does each text that begins with a match of e match, too?
+bool Abstraction::extends(Id e) {
+  for (; node(e).kind == Kind::Concat; e = node(e).tail()) {
+  }
+  if (e == arena_.any_text()) return true;
+  const Node& n = node(e);
+  return (n.kind == Kind::Union || n.kind == Kind::And) &&
+         std::ranges::all_of(operands(e), [&](Id m) { return extends(m); });
+}
+
+// Does each text with which a match of e begins match, too? So it is for what never contains certain words.
+bool Abstraction::prefix_closed(Id e) {
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Epsilon: return true;
+    case Kind::Not: return extends(n.body());
+    case Kind::Repeat: return n.min == 0 && node(n.body()).kind == Kind::Class;
+    case Kind::Union:
+    case Kind::And: return std::ranges::all_of(operands(e), [&](Id m) { return prefix_closed(m); });
+    default: return false;
+  }
+}
+
+// R & C{m,n} without the bound n, where R is prefix-closed; kEmpty: e is none, or its bound is near. A state that has a
+// match at all has one of m characters, or of the character in progress.
+Id Abstraction::unbounded(Id e, u32 horizon) {
+  if (arena_.has_raw_bytes() || has(e, kHasLook | kHasRef)) return kEmpty;
+  Ids members(operands(e));
+  bool found = false;
+  for (Id& m : members) {
+    const bool inside = node(m).kind == Kind::Concat && node(node(m).head()).kind == Kind::ClassTail;
+    const Id begun = inside ? node(m).head() : kEpsilon, counted = inside ? node(m).tail() : m;
+    const Node& n = node(counted);
+    if (n.kind == Kind::Repeat && node(n.body()).kind == Kind::Class && n.max != kInf && n.max > 0 && !n.b) {
+      if (found || add_sat(n.min, horizon + 1) > n.max) return kEmpty;
+      found = true;
+      m = concat(begun, repeat(n.body(), n.min, kInf));
+    } else if (!prefix_closed(m)) {
+      return kEmpty;
+    }
+  }
+  return found ? intersect(members) : kEmpty;
+}
+
 // Does e match whole characters only? A complement also matches other bytes. Parts are shared, so there may be
 // exponentially many ways to one: the answers are kept.
 bool Abstraction::only_characters(Id e) {
@@ -217,6 +261,10 @@ Id Abstraction::near_form(Id e, u32 horizon) {
     case Kind::And: {
       // e & any{0,n}: the bound cannot be reached if every state of e within the horizon can finish in time. Raw bytes
       // are not counted by `any`.
+      if (const Id open = unbounded(e, horizon); open != kEmpty) {
+        out = open;
+        break;
+      }
       if (n.b != 2 || arena_.has_raw_bytes()) break;
       for (int i = 0; i < 2; ++i) {
         const Id bound_id = operands(e)[i], other = operands(e)[1 - i];
