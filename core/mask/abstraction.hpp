@@ -18,6 +18,9 @@ class Abstraction final : public Family {
 
   // -- counters and texts (near_form.cpp) --
   Id near_form(Id e, u32 horizon);  // matches the same texts up to `horizon` bytes; its bounds are capped
+  // R & C{m,n} without the bound n, where each text with which a match of R begins is a match of R, too; kEmpty: e is
+  // none, or the bound is near. A text of at most `horizon` characters can be completed if it can without the bound.
+  Id unbounded(Id e, u32 horizon);
   // e with the texts of keys and items in progress forgotten. Then it is unknown whether one is a repetition: what
   // depends on that has the flag kUnknownText.
   Id without_texts(Id e);
@@ -50,7 +53,6 @@ class Abstraction final : public Family {
   bool only_characters(Id e);
   bool extends(Id e);
   bool prefix_closed(Id e);
-  Id unbounded(Id e, u32 horizon);
   bool hinges_on_text(Id e);
   u32 slack(Id e);  // at most how many characters complete a match from any state reachable from e
   Id elided(u32 begins);

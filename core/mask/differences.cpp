@@ -379,9 +379,22 @@ bool MaskBuilder::ends_endless(Id text, int depth) const {
   }
 }
 
+// The mask of a string, without the tokens that have more characters of it than that.
+bool MaskBuilder::shortened_strings(Id e, u32 most, Escapes mode) {
+  if (!may_draw_apart(e)) return false;
+  const auto entry = entry_of(e);
+  if (arena_.cap_hit()) return false;
+  copy(*entry);
+  for (const auto& [chars, token] : vocabulary_.strings_longer(most, mode)) unset(token);
+  for (const Leaving& l : *leaving_of(e, *entry, mode))
+    if (l.chars > most && !l.open) unset(l.token);
+  return true;
+}
+
 // A string of m to n more characters, of any kind. Its tokens are those that stay in a string of any text and read at
 // most n characters, and those that leave such a string after m to n characters. If the text is constrained but has
-// matches of any length, and n is infinite: the mask without the length, minus the tokens that leave too early.
+// matches of any length, and n is infinite: the mask without the length, minus the tokens that leave too early. If it
+// must not contain certain words: the mask without n, minus the longer tokens.
 bool MaskBuilder::bounded_strings(Id e, u32) {
   if (!blank() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText)) return false;
   const Id head = arena_.node(e).head(), tail = arena_.node(e).tail();
@@ -392,7 +405,11 @@ bool MaskBuilder::bounded_strings(Id e, u32) {
     return n.kind == Kind::Repeat && !n.b && arena_.node(n.body()).kind == Kind::Class &&
            arena_.charset_ptr(arena_.node(n.body()).a) == CharSet::any();
   };
+  const Escapes mode = static_cast<Escapes>(arena_.node(head).min);
   Id length = escaped_text(arena_.node(head)), text = arena_.any_text();
+  if (const Id open = Abstraction::of(arena_).unbounded(length, 0); open != kEmpty)
+    return shortened_strings(arena_.concat(Escaped::of(arena_).escaped(open, mode), tail), arena_.node(length).longest,
+                             mode);
   const bool both = arena_.node(length).kind == Kind::And;
   if (both) {
     const auto members = arena_.operands(length);
@@ -405,7 +422,6 @@ bool MaskBuilder::bounded_strings(Id e, u32) {
   if (!any_repeat(length)) return false;
   const u32 min = arena_.node(length).min, max = arena_.node(length).max;
   if (min == 0 && max == kInf) return false;
-  const Escapes mode = static_cast<Escapes>(arena_.node(head).min);
   const Id any = arena_.concat(Escaped::of(arena_).escaped(text, mode), tail);
   if (!may_draw_apart(any)) return false;
   const auto entry = entry_of(any);

@@ -57,10 +57,9 @@ bool Abstraction::prefix_closed(Id e) {
   }
 }
 
-// R & C{m,n} without the bound n, where R is prefix-closed; kEmpty: e is none, or its bound is near. A state that has a
-// match at all has one of m characters, or of the character in progress.
+// A state that has a match at all has one of m characters: a prefix of that match.
 Id Abstraction::unbounded(Id e, u32 horizon) {
-  if (arena_.has_raw_bytes() || has(e, kHasLook | kHasRef)) return kEmpty;
+  if (node(e).kind != Kind::And || arena_.has_raw_bytes() || has(e, kHasLook | kHasRef)) return kEmpty;
   Ids members(operands(e));
   bool found = false;
   for (Id& m : members) {
@@ -68,7 +67,7 @@ Id Abstraction::unbounded(Id e, u32 horizon) {
     const Id begun = inside ? node(m).head() : kEpsilon, counted = inside ? node(m).tail() : m;
     const Node& n = node(counted);
     if (n.kind == Kind::Repeat && node(n.body()).kind == Kind::Class && n.max != kInf && n.max > 0 && !n.b) {
-      if (found || add_sat(n.min, horizon + 1) > n.max) return kEmpty;
+      if (found || add_sat(n.min, horizon) > n.max) return kEmpty;
       found = true;
       m = concat(begun, repeat(n.body(), n.min, kInf));
     } else if (!prefix_closed(m)) {

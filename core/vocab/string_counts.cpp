@@ -49,10 +49,14 @@ StringCounts::StringCounts(const Trie& trie, std::size_t words, u32 longest, Esc
   std::sort(leaving_.begin(), leaving_.end(), [](const Count& a, const Count& b) { return a.token < b.token; });
 }
 
+std::span<const StringCounts::Count> StringCounts::longer(u32 than) const {
+  return {std::upper_bound(inside_.begin(), inside_.end(), than, [](u32 m, const Count& c) { return m < c.chars; }),
+          inside_.end()};
+}
+
 std::shared_ptr<const Words> StringCounts::inside(u32 most) {
-  const auto end =
-      std::upper_bound(inside_.begin(), inside_.end(), most, [](u32 m, const Count& c) { return m < c.chars; });
-  const auto count = static_cast<std::size_t>(end - inside_.begin());
+  const std::size_t count = inside_.size() - longer(most).size();
+  const auto end = inside_.begin() + static_cast<std::ptrdiff_t>(count);
   if (count == 0) return nullptr;
   if (auto it = made_.find(count); it != made_.end()) return it->second;  // bounds with no token in between share one
   std::shared_ptr<Words> words;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "text/escape.hpp"
@@ -21,6 +22,7 @@ class StringCounts {
   StringCounts(const Trie& trie, std::size_t words, u32 longest, Escapes mode);
   // The tokens that stay in the string and read at most this many characters, including an unfinished one; null: none.
   std::shared_ptr<const Words> inside(u32 most);
+  std::span<const Count> longer(u32 than) const;  // the others that stay in it
   // The tokens that leave it, with the number of characters before the quote; sorted by token.
   const std::vector<Count>& leaving() const { return leaving_; }
   std::size_t memory() const;

@@ -498,6 +498,11 @@ std::shared_ptr<const Words> Vocabulary::string_of(u32 most, Escapes mode) {
   return string_counts(mode).inside(most);
 }
 
+std::span<const StringCounts::Count> Vocabulary::strings_longer(u32 than, Escapes mode) {
+  std::lock_guard lock(mutex_);
+  return string_counts(mode).longer(than);
+}
+
 const std::vector<StringCounts::Count>& Vocabulary::leaving_strings(Escapes mode) {
   std::lock_guard lock(mutex_);
   return string_counts(mode).leaving();

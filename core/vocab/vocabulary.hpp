@@ -231,6 +231,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   CharacterIndex& character_index() { return character_index_; }
   // The tokens that stay in a string and read at most this many characters (null: none), and those that leave it.
   std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
+  std::span<const StringCounts::Count> strings_longer(u32 than, Escapes mode);
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
   const BytesBelow& bytes_below();  // made on first use
   // Does a quote follow this byte in some token?
