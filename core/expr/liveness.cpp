@@ -293,6 +293,14 @@ bool Liveness::stays(Id state) {
   return false;
 }
 
+// Does a character lead to a state that matches and stays?
+bool Liveness::stays_behind(Id state) {
+  for (u32 c = 0; c < arena_.class_count_; ++c)
+    if (const u8 byte = arena_.representatives_[c]; byte < 0x80)
+      if (const Id next = arena_.derive(state, byte); arena_.nullable(next) && stays(next)) return true;
+  return false;
+}
+
 // The length in characters of some match of e, usually a shortest one: the search prefers what promises to be short.
 // kInf: it found none. It stores the rest of the match for each state on the path, so these need no search of their
 // own.
@@ -339,14 +347,15 @@ u32 Liveness::some_length(Id start) {
   return whole;
 }
 
-// Do matches of every greater length than that of `some_length` certainly exist, because a state on its way stays?
+// Do matches of every greater length than that of `some_length` certainly exist, because a state on its way stays, or
+// one that matches and follows it? What forbids words forgets the word in progress after a character or two.
 bool Liveness::some_longer(Id e) {
   Ids way;
   bool longer = false;
   for (; e != kEmpty && !longer; e = matches_.at(e).next) {
     if (matches_.at(e).longer == Match::No) break;
     way.push_back(e);
-    longer = matches_.at(e).longer == Match::Yes || stays(e);
+    longer = matches_.at(e).longer == Match::Yes || stays(e) || (arena_.nullable(e) && stays_behind(e));
   }
   for (const Id state : way) matches_.at(state).longer = longer ? Match::Yes : Match::No;
   return longer;

@@ -36,6 +36,7 @@ class Liveness {
   u32 some_length(Id e);
   bool some_longer(Id e);
   bool stays(Id state);
+  bool stays_behind(Id state);
   template <class F>
   void each_step(Id state, u32 from, F f);
 

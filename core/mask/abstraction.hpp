@@ -21,6 +21,8 @@ class Abstraction final : public Family {
   // R & C{m,n} without the bound n, where each text with which a match of R begins is a match of R, too; kEmpty: e is
   // none, or the bound is near. A text of at most `horizon` characters can be completed if it can without the bound.
   Id unbounded(Id e, u32 horizon);
+  Id uncounted(
+      Id e);  // R & C{m,n} without the count, where R excludes words, and no text of R & C* is a last one; or kEmpty
   // e with the texts of keys and items in progress forgotten. Then it is unknown whether one is a repetition: what
   // depends on that has the flag kUnknownText.
   Id without_texts(Id e);
@@ -50,9 +52,11 @@ class Abstraction final : public Family {
  private:
   static constexpr u32 kBeginning = 2;  // bytes of the next item that a token may read: `{"`
   static constexpr int kMostBeginnings = 4;
+  static constexpr std::size_t kMostTold = 1u << 15;  // expressions of words to forbid, some milliseconds
   bool only_characters(Id e);
   bool extends(Id e);
   bool prefix_closed(Id e);
+  bool told_apart(Id e, ByteSet& read);
   bool hinges_on_text(Id e);
   u32 slack(Id e);  // at most how many characters complete a match from any state reachable from e
   Id elided(u32 begins);

@@ -379,22 +379,22 @@ bool MaskBuilder::ends_endless(Id text, int depth) const {
   }
 }
 
-// The mask of a string, without the tokens that have more characters of it than that.
-bool MaskBuilder::shortened_strings(Id e, u32 most, Escapes mode) {
+// The mask of a string, without the tokens that leave it before `least` characters, or have more than `most` of them.
+bool MaskBuilder::cut_strings(Id e, u32 least, u32 most, Escapes mode) {
   if (!may_draw_apart(e)) return false;
   const auto entry = entry_of(e);
   if (arena_.cap_hit()) return false;
   copy(*entry);
   for (const auto& [chars, token] : vocabulary_.strings_longer(most, mode)) unset(token);
   for (const Leaving& l : *leaving_of(e, *entry, mode))
-    if (l.chars > most && !l.open) unset(l.token);
+    if ((l.chars < least || l.chars > most) && !l.open) unset(l.token);
   return true;
 }
 
 // A string of m to n more characters, of any kind. Its tokens are those that stay in a string of any text and read at
 // most n characters, and those that leave such a string after m to n characters. If the text is constrained but has
 // matches of any length, and n is infinite: the mask without the length, minus the tokens that leave too early. If it
-// must not contain certain words: the mask without n, minus the longer tokens.
+// must not contain certain words: the mask without n, or without both, minus the tokens of other lengths.
 bool MaskBuilder::bounded_strings(Id e, u32) {
   if (!blank() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText)) return false;
   const Id head = arena_.node(e).head(), tail = arena_.node(e).tail();
@@ -407,9 +407,13 @@ bool MaskBuilder::bounded_strings(Id e, u32) {
   };
   const Escapes mode = static_cast<Escapes>(arena_.node(head).min);
   Id length = escaped_text(arena_.node(head)), text = arena_.any_text();
-  if (const Id open = Abstraction::of(arena_).unbounded(length, 0); open != kEmpty)
-    return shortened_strings(arena_.concat(Escaped::of(arena_).escaped(open, mode), tail), arena_.node(length).longest,
-                             mode);
+  auto without = [&](Id counted, u32 least) {
+    const Id longer = arena_.concat(Escaped::of(arena_).escaped(counted, mode), tail);
+    return longer != e && cut_strings(longer, least, arena_.node(length).longest, mode);
+  };
+  if (const Id free = Abstraction::of(arena_).uncounted(length); free != kEmpty)
+    return without(free, arena_.node(length).shortest);
+  if (const Id open = Abstraction::of(arena_).unbounded(length, 0); open != kEmpty) return without(open, 0);
   const bool both = arena_.node(length).kind == Kind::And;
   if (both) {
     const auto members = arena_.operands(length);

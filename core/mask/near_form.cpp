@@ -1,6 +1,9 @@
 // The near form of an expression: what the bytes of one token can tell of it. Counters far from their bounds are cut,
 // so that `.{0,4000}` has a handful of masks instead of 4,000. The texts of keys and items in progress are forgotten.
 #include <algorithm>
+#include <unordered_set>
+
+#include "base/work.hpp"
 
 #include "mask/abstraction.hpp"
 
@@ -75,6 +78,61 @@ Id Abstraction::unbounded(Id e, u32 horizon) {
     }
   }
   return found ? intersect(members) : kEmpty;
+}
+
+// The ASCII characters that e reads, those aside that any text may contain. False: they cannot be told, or take too
+// long.
+bool Abstraction::told_apart(Id e, ByteSet& read) {
+  std::vector<Id> open{e};
+  std::unordered_set<Id> seen;
+  while (!open.empty()) {
+    e = open.back();
+    open.pop_back();
+    if (e == arena_.any_text() || !seen.insert(e).second) continue;
+    if (seen.size() > kMostTold) return false;
+    const Node& n = node(e);
+    switch (n.kind) {
+      case Kind::Epsilon:
+      case Kind::ClassTail: break;  // within a character beyond ASCII
+      case Kind::Class: read |= charset_ptr(n.a)->first(); break;
+      case Kind::Bytes: read |= first(e); break;
+      case Kind::Switch:
+        for (u32 i = 0; i < arena_.edge_count(n); ++i) open.push_back(arena_.edge(n, i).to);
+        read |= first(e);
+        break;
+      case Kind::Concat:
+        open.push_back(n.head());
+        open.push_back(n.tail());
+        break;
+      case Kind::Union:
+      case Kind::And:
+        for (const Id m : operands(e)) open.push_back(m);
+        break;
+      case Kind::Repeat: open.push_back(n.body()); break;
+      default: return false;
+    }
+  }
+  Work::spend(seen.size() / 8);
+  return true;
+}
+
+// A text without these words goes on for ever with a character that none of them contains.
+Id Abstraction::uncounted(Id e) {
+  if (node(e).kind != Kind::And || arena_.has_raw_bytes() || has(e, kHasLook | kHasRef)) return kEmpty;
+  Ids members(operands(e));
+  ByteSet free, read;
+  for (Id& m : members) {
+    const Node& n = node(m);
+    if (n.kind == Kind::Repeat && node(n.body()).kind == Kind::Class && !n.b) {
+      free = charset_ptr(node(n.body()).a)->first();
+      m = repeat(n.body(), 0, kInf);
+    } else if (n.kind != Kind::Not || !extends(n.body()) || !told_apart(n.body(), read)) {
+      return kEmpty;
+    }
+  }
+  for (unsigned c = 0; c < 0x80; ++c)
+    if (free.has(static_cast<u8>(c)) && !read.has(static_cast<u8>(c))) return intersect(members);
+  return kEmpty;
 }
 
 // Does e match whole characters only? A complement also matches other bytes. Parts are shared, so there may be
