@@ -202,6 +202,34 @@ def groups(seed: int) -> Case:
     return gr.json_schema({"type": "string", "pattern": pattern}), pieces(rng, [b"a", b"bc", b"ab", b"c", b" ", b'"'])
 
 
+FORBIDDEN = ["ab", "b a", "é", "c$", "^a", "a.c", "bb", '"', "aéa", "[bc]a", r"\n", "a[^x]*b", "a|b|c"]
+
+
+def forbidding(seed: int) -> Case:
+    """Texts without certain words, between two lengths near and far."""
+    rng = random.Random(f"forbidding {seed}")
+    words = rng.sample(FORBIDDEN, rng.randint(1, 3))
+    low = rng.choice([0, 0, 1, 2, 5, 12])
+    high = low + rng.choice([0, 1, 2, 4, 9, 30])
+    if rng.random() < 0.3:
+        forbidden = "".join(f"(?!.*(?:{word}))" for word in words)
+        constraint: gr.Constraint = gr.regex(f"{forbidden}{rng.choice(['.', '[abcé ]'])}{{{low},{high}}}")
+    else:
+        schema: dict[str, Any] = {"type": "string", "allOf": [{"not": {"pattern": word}} for word in words]}
+        if low:
+            schema["minLength"] = low
+        if rng.random() < 0.8:
+            schema["maxLength"] = high
+        if rng.random() < 0.4:
+            schema["pattern"] = rng.choice(["^[abcé ]*$", "^[^<>]*$", "^[a-c]+$"])
+        outside = [schema, {"type": "array", "items": schema, "maxItems": 2}, {"properties": {"a": schema}}]
+        constraint = gr.json_schema(rng.choice(outside), escapes=rng.choice(["canonical", "all"]))
+    return constraint, pieces(
+        rng,
+        [b"ab", b"b a", b"abc", b"c a ", "éa".encode(), b"\xc3", b'a"', b'", "b', b"\\n", b"\\u00e9", b"bbbb", *MARKS],
+    )
+
+
 def lexed(seed: int) -> Case:
     rng = random.Random(f"lexed {seed}")
     constraint = rng.choice(list(test_lexed_masks.constraints().values()))
@@ -341,6 +369,7 @@ FAMILIES: list[tuple[Callable[[int], Case], int]] = [
     (json, 60),
     (keys, 60),
     (groups, 60),
+    (forbidding, 80),
     (lexed, 12),
     (large, 6),
 ]
@@ -412,7 +441,7 @@ def test_each_alone_gives_the_walks_masks() -> None:
 @settings(PROPERTY, max_examples=60)
 @given(st.integers(0, 1 << 20), st.lists(st.sampled_from(NAMES), unique=True))
 def test_some_together_give_the_walks_masks(seed: int, names: list[str]) -> None:
-    family = [counted, json, keys, groups, lexed][seed % 5]
+    family = [counted, json, keys, groups, forbidding, lexed][seed % 6]
     same(family(seed), random.Random(seed), [names])
 
 

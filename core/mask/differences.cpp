@@ -411,9 +411,10 @@ bool MaskBuilder::bounded_strings(Id e, u32) {
     const Id longer = arena_.concat(Escaped::of(arena_).escaped(counted, mode), tail);
     return longer != e && cut_strings(longer, least, arena_.node(length).longest, mode);
   };
+  const bool inside = arena_.first(length).words[2] != 0;  // a character; the tokens that continue it are not counted
   if (const Id free = Abstraction::of(arena_).uncounted(length); free != kEmpty)
     return without(free, arena_.node(length).shortest);
-  if (const Id open = Abstraction::of(arena_).unbounded(length, 0); open != kEmpty) return without(open, 0);
+  if (const Id open = Abstraction::of(arena_).unbounded(length, 0); open != kEmpty && !inside) return without(open, 0);
   const bool both = arena_.node(length).kind == Kind::And;
   if (both) {
     const auto members = arena_.operands(length);
