@@ -18,11 +18,18 @@ class Abstraction final : public Family {
 
   // -- counters and texts (near_form.cpp) --
   Id near_form(Id e, u32 horizon);  // matches the same texts up to `horizon` bytes; its bounds are capped
-  // R & C{m,n} without the bound n, where each text with which a match of R begins is a match of R, too; kEmpty: e is
-  // none, or the bound is near. A text of at most `horizon` characters can be completed if it can without the bound.
+  // R & C{m,n} without the bound n, where R excludes words; kEmpty: e is none, or the bound is near. A text of at most
+  // `horizon` characters can be completed if it can without the bound.
   Id unbounded(Id e, u32 horizon);
-  Id uncounted(
-      Id e);  // R & C{m,n} without the count, where R excludes words, and no text of R & C* is a last one; or kEmpty
+  // The same without any count, for a text between two characters: what can be completed is what can be completed
+  // without the count, except for texts shorter than `least`, and longer than `most`. `ends`: those of `most`
+  // characters can end there.
+  struct Uncounted {
+    Id text;
+    u32 least, most;
+    bool ends;
+  };
+  bool uncounted(Id e, Uncounted& out);
   // e with the texts of keys and items in progress forgotten. Then it is unknown whether one is a repetition: what
   // depends on that has the flag kUnknownText.
   Id without_texts(Id e);
@@ -54,9 +61,19 @@ class Abstraction final : public Family {
   static constexpr int kMostBeginnings = 4;
   static constexpr std::size_t kMostTold = 1u << 15;  // expressions of words to forbid, some milliseconds
   bool only_characters(Id e);
+  struct Excluding {
+    Ids members{};
+    std::size_t counted = 0;  // which of them is C{m,n}
+    Id begun = kEpsilon;      // the rest of a character of C in progress
+    Id body = kEmpty;         // C
+    u32 min = 0, max = 0;
+    bool closed = true;  // texts of R begin with texts of R
+  };
+  bool excluding(Id e, Excluding& out);
   bool extends(Id e);
-  bool prefix_closed(Id e);
   bool told_apart(Id e, ByteSet& read);
+  bool never_ends(const Excluding& of);
+  Id with_count(const Excluding& of, u32 min);
   bool hinges_on_text(Id e);
   u32 slack(Id e);  // at most how many characters complete a match from any state reachable from e
   Id elided(u32 begins);

@@ -379,15 +379,22 @@ bool MaskBuilder::ends_endless(Id text, int depth) const {
   }
 }
 
-// The mask of a string, without the tokens that leave it before `least` characters, or have more than `most` of them.
-bool MaskBuilder::cut_strings(Id e, u32 least, u32 most, Escapes mode) {
-  if (!may_draw_apart(e)) return false;
-  const auto entry = entry_of(e);
+// The mask of a string without its count, minus the tokens that the count forbids.
+bool MaskBuilder::cut_strings(Id e, Id tail, const Abstraction::Uncounted& of, Escapes mode) {
+  const Id free = arena_.concat(Escaped::of(arena_).escaped(of.text, mode), tail);
+  const auto longer = vocabulary_.strings_longer(of.most, mode);
+  const auto last = of.ends || of.most == 0 ? longer.first(0) : vocabulary_.strings_longer(of.most - 1, mode);
+  const std::size_t at_end = of.ends ? 0 : last.size() - longer.size();
+  if (at_end > kMostLast || !may_draw_apart(free)) return false;
+  const auto entry = entry_of(free);
   if (arena_.cap_hit()) return false;
   copy(*entry);
-  for (const auto& [chars, token] : vocabulary_.strings_longer(most, mode)) unset(token);
-  for (const Leaving& l : *leaving_of(e, *entry, mode))
-    if ((l.chars < least || l.chars > most) && !l.open) unset(l.token);
+  for (const auto& [chars, token] : longer) unset(token);
+  for (const auto& [chars, token] : last.first(at_end))
+    if (scratch_->has(static_cast<u32>(token)) && read(e, vocabulary_.bytes(static_cast<u32>(token))) == kEmpty)
+      unset(token);
+  for (const Leaving& l : *leaving_of(free, *entry, mode))
+    if ((l.chars < of.least || l.chars > of.most) && !l.open) unset(l.token);
   return true;
 }
 
@@ -407,14 +414,7 @@ bool MaskBuilder::bounded_strings(Id e, u32) {
   };
   const Escapes mode = static_cast<Escapes>(arena_.node(head).min);
   Id length = escaped_text(arena_.node(head)), text = arena_.any_text();
-  auto without = [&](Id counted, u32 least) {
-    const Id longer = arena_.concat(Escaped::of(arena_).escaped(counted, mode), tail);
-    return longer != e && cut_strings(longer, least, arena_.node(length).longest, mode);
-  };
-  const bool inside = arena_.first(length).words[2] != 0;  // a character; the tokens that continue it are not counted
-  if (const Id free = Abstraction::of(arena_).uncounted(length); free != kEmpty)
-    return without(free, arena_.node(length).shortest);
-  if (const Id open = Abstraction::of(arena_).unbounded(length, 0); open != kEmpty && !inside) return without(open, 0);
+  if (Abstraction::Uncounted of; Abstraction::of(arena_).uncounted(length, of)) return cut_strings(e, tail, of, mode);
   const bool both = arena_.node(length).kind == Kind::And;
   if (both) {
     const auto members = arena_.operands(length);

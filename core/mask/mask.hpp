@@ -107,7 +107,7 @@ class MaskBuilder {
   bool several_keys(Id e, u32 node);
   bool keywords(Id e, u32 node);
   bool bounded_strings(Id e, u32 node);
-  bool cut_strings(Id e, u32 least, u32 most, Escapes mode);
+  bool cut_strings(Id e, Id tail, const Abstraction::Uncounted& of, Escapes mode);
   bool composed_strings(Id e, u32 node);
   bool prefix_summaries(Id e, u32 node);
   bool string_differences(Id e, u32 node);

@@ -47,39 +47,6 @@ bool Abstraction::extends(Id e) {
          std::ranges::all_of(operands(e), [&](Id m) { return extends(m); });
 }
 
-// Does each text with which a match of e begins match, too? So it is for what never contains certain words.
-bool Abstraction::prefix_closed(Id e) {
-  const Node& n = node(e);
-  switch (n.kind) {
-    case Kind::Epsilon: return true;
-    case Kind::Not: return extends(n.body());
-    case Kind::Repeat: return n.min == 0 && node(n.body()).kind == Kind::Class;
-    case Kind::Union:
-    case Kind::And: return std::ranges::all_of(operands(e), [&](Id m) { return prefix_closed(m); });
-    default: return false;
-  }
-}
-
-// A state that has a match at all has one of m characters: a prefix of that match.
-Id Abstraction::unbounded(Id e, u32 horizon) {
-  if (node(e).kind != Kind::And || arena_.has_raw_bytes() || has(e, kHasLook | kHasRef)) return kEmpty;
-  Ids members(operands(e));
-  bool found = false;
-  for (Id& m : members) {
-    const bool inside = node(m).kind == Kind::Concat && node(node(m).head()).kind == Kind::ClassTail;
-    const Id begun = inside ? node(m).head() : kEpsilon, counted = inside ? node(m).tail() : m;
-    const Node& n = node(counted);
-    if (n.kind == Kind::Repeat && node(n.body()).kind == Kind::Class && n.max != kInf && n.max > 0 && !n.b) {
-      if (found || add_sat(n.min, horizon) > n.max) return kEmpty;
-      found = true;
-      m = concat(begun, repeat(n.body(), n.min, kInf));
-    } else if (!prefix_closed(m)) {
-      return kEmpty;
-    }
-  }
-  return found ? intersect(members) : kEmpty;
-}
-
 // The ASCII characters that e reads, those aside that any text may contain. False: they cannot be told, or take too
 // long.
 bool Abstraction::told_apart(Id e, ByteSet& read) {
@@ -116,23 +83,63 @@ bool Abstraction::told_apart(Id e, ByteSet& read) {
   return true;
 }
 
-// A text without these words goes on for ever with a character that none of them contains.
-Id Abstraction::uncounted(Id e) {
-  if (node(e).kind != Kind::And || arena_.has_raw_bytes() || has(e, kHasLook | kHasRef)) return kEmpty;
-  Ids members(operands(e));
-  ByteSet free, read;
-  for (Id& m : members) {
-    const Node& n = node(m);
-    if (n.kind == Kind::Repeat && node(n.body()).kind == Kind::Class && !n.b) {
-      free = charset_ptr(node(n.body()).a)->first();
-      m = repeat(n.body(), 0, kInf);
-    } else if (n.kind != Kind::Not || !extends(n.body()) || !told_apart(n.body(), read)) {
-      return kEmpty;
+// Is e an intersection of one C{m,n} with expressions that exclude words?
+bool Abstraction::excluding(Id e, Excluding& out) {
+  if (node(e).kind != Kind::And || arena_.has_raw_bytes() || has(e, kHasLook | kHasRef)) return false;
+  out = {.members = Ids(operands(e))};
+  for (std::size_t i = 0; i < out.members.size(); ++i) {
+    const Id m = out.members[i];
+    const bool inside = node(m).kind == Kind::Concat && node(node(m).head()).kind == Kind::ClassTail;
+    const Node& n = node(inside ? node(m).tail() : m);
+    if (n.kind == Kind::Repeat && node(n.body()).kind == Kind::Class && !n.b && out.body == kEmpty) {
+      out.counted = i;
+      out.begun = inside ? node(m).head() : kEpsilon;
+      out.body = n.body();
+      out.min = n.min;
+      out.max = n.max;
+    } else if (node(m).kind != Kind::Not) {
+      return false;
+    } else {
+      out.closed = out.closed && extends(node(m).body());
     }
   }
+  return out.body != kEmpty;
+}
+
+// The same with another count.
+Id Abstraction::with_count(const Excluding& of, u32 min) {
+  Ids members = of.members;
+  members[of.counted] = concat(of.begun, repeat(of.body, min, kInf));
+  return intersect(members);
+}
+
+// Does some character always lead from a text that can be completed to a whole one? So does one that none of the words
+// contains: if a word ended before it, or around it, no continuation would be allowed.
+bool Abstraction::never_ends(const Excluding& of) {
+  ByteSet read;
+  for (const Id m : of.members)
+    if (node(m).kind == Kind::Not && !told_apart(node(m).body(), read)) return false;
+  const ByteSet& free = charset_ptr(node(of.body).a)->first();
   for (unsigned c = 0; c < 0x80; ++c)
-    if (free.has(static_cast<u8>(c)) && !read.has(static_cast<u8>(c))) return intersect(members);
-  return kEmpty;
+    if (free.has(static_cast<u8>(c)) && !read.has(static_cast<u8>(c))) return true;
+  return false;
+}
+
+Id Abstraction::unbounded(Id e, u32 horizon) {
+  Excluding of;
+  if (!excluding(e, of) || of.max == kInf) return kEmpty;
+  const u32 needed =
+      of.closed ? of.min : add_sat(of.min, 1);  // a prefix of a match is one, or one with a character more
+  return add_sat(needed, horizon) <= of.max && (of.closed || never_ends(of)) ? with_count(of, of.min) : kEmpty;
+}
+
+bool Abstraction::uncounted(Id e, Uncounted& out) {
+  Excluding of;
+  if (!excluding(e, of) || of.begun != kEpsilon || (of.min == 0 && of.max == kInf)) return false;
+  const bool all = (!of.closed || of.min > 1 || of.max == kInf) && never_ends(of);
+  if (!all && !of.closed) return false;
+  out = {with_count(of, all ? 0 : of.min), all ? of.min : 0, of.max, of.closed};
+  return out.text != e;
 }
 
 // Does e match whole characters only? A complement also matches other bytes. Parts are shared, so there may be
