@@ -63,10 +63,15 @@ Guide::~Guide() {
 
 void Guide::prepare(u32 masks) const {
   const std::shared_ptr<Program> program = this->program();
-  if (!Json::of(program->arena()).used()) return;  // such a text is short, or cannot be guessed
   {
     Program::Lock lock(*program);
-    program->arena().identities().all();
+    Arena& arena = program->arena();
+    if (!Json::of(arena).used()) {  // a likely text is short, or cannot be guessed
+      // The first mask would compute it, and would take as long as the constraint is large.
+      if (!arena.has(root_, kHasToken | kExactKey | kHasScan)) arena.identities().of(root_);
+      return;
+    }
+    arena.identities().all();
   }
   const std::string text = program->likely(root_, kBytesOfMask * masks);
   std::string_view rest = text;
