@@ -70,8 +70,9 @@ class Abstraction final : public Family {
     bool closed = true;  // texts of R begin with texts of R
   };
   bool excluding(Id e, Excluding& out);
-  bool extends(Id e);
-  bool told_apart(Id e, ByteSet& read);
+  bool matches_all(Id e, u32 chars);
+  bool extends(Id e, u32 chars);
+  bool told_apart(Id e, u32 chars, ByteSet& read);
   bool never_ends(const Excluding& of);
   Id with_count(const Excluding& of, u32 min);
   bool hinges_on_text(Id e);

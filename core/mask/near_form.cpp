@@ -37,15 +37,22 @@ u32 Abstraction::slack(Id e) {
   return s;
 }
 
-// Does each text that begins with a match of e match, too?
-bool Abstraction::extends(Id e) {
+// Does e match all texts of some characters?
+bool Abstraction::matches_all(Id e, u32 chars) {
+  const Node& n = node(e);
+  return e == arena_.any_text() || (n.kind == Kind::Repeat && n.min == 0 && n.max == kInf &&
+                                    node(n.body()).kind == Kind::Class && node(n.body()).a == chars);
+}
+
+// Does each text of these characters that begins with a match of e match, too?
+bool Abstraction::extends(Id e, u32 chars) {
   std::vector<Id> open{e};
   std::unordered_set<Id> seen;
   while (!open.empty()) {
     e = open.back();
     open.pop_back();
     while (node(e).kind == Kind::Concat) e = node(e).tail();
-    if (e == arena_.any_text() || !seen.insert(e).second) continue;
+    if (!seen.insert(e).second || matches_all(e, chars)) continue;
     const Node& n = node(e);
     if ((n.kind != Kind::Union && n.kind != Kind::And) || seen.size() > kMostTold) return false;
     for (const Id m : operands(e)) open.push_back(m);
@@ -54,15 +61,15 @@ bool Abstraction::extends(Id e) {
   return true;
 }
 
-// The ASCII characters that e reads, those aside that any text may contain. False: they cannot be told, or take too
-// long.
-bool Abstraction::told_apart(Id e, ByteSet& read) {
+// The ASCII characters that e reads, apart from parts that match all texts of some characters. False: they cannot be
+// told, or take too long.
+bool Abstraction::told_apart(Id e, u32 chars, ByteSet& read) {
   std::vector<Id> open{e};
   std::unordered_set<Id> seen;
   while (!open.empty()) {
     e = open.back();
     open.pop_back();
-    if (e == arena_.any_text() || !seen.insert(e).second) continue;
+    if (!seen.insert(e).second || matches_all(e, chars)) continue;
     if (seen.size() > kMostTold) return false;
     const Node& n = node(e);
     switch (n.kind) {
@@ -106,11 +113,13 @@ bool Abstraction::excluding(Id e, Excluding& out) {
       out.max = n.max;
     } else if (node(m).kind != Kind::Not) {
       return false;
-    } else {
-      out.closed = out.closed && extends(node(m).body());
     }
   }
-  return out.body != kEmpty;
+  if (out.body == kEmpty) return false;
+  const u32 chars = node(out.body).a;
+  out.closed = std::ranges::all_of(out.members,
+                                   [&](Id m) { return node(m).kind != Kind::Not || extends(node(m).body(), chars); });
+  return true;
 }
 
 // The same with another count.
@@ -121,11 +130,12 @@ Id Abstraction::with_count(const Excluding& of, u32 min) {
 }
 
 // Does some character always lead from a text that can be completed to a whole one? So does one that none of the words
-// contains: if a word ended before it, or around it, no continuation would be allowed.
+// contains. Only parts that match all texts read it, and they would read anything else in its place: if a text were
+// forbidden that ends with it, all continuations of what is before it would be.
 bool Abstraction::never_ends(const Excluding& of) {
   ByteSet read;
   for (const Id m : of.members)
-    if (node(m).kind == Kind::Not && !told_apart(node(m).body(), read)) return false;
+    if (node(m).kind == Kind::Not && !told_apart(node(m).body(), node(of.body).a, read)) return false;
   const ByteSet& free = charset_ptr(node(of.body).a)->first();
   for (unsigned c = 0; c < 0x80; ++c)
     if (free.has(static_cast<u8>(c)) && !read.has(static_cast<u8>(c))) return true;
