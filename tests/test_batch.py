@@ -21,6 +21,8 @@ from guiderail.batch import BatchOptions, BatchProgress, run as run_module, run_
 from guiderail.batch.engines import Answer, asked_for
 from guiderail.batch.job import Job, Task, described
 from guiderail.batch.rows import Input, input_files
+from guiderail.batch.values import MOST_LEVELS
+from guiderail.support.numerals import json_text, read_json
 
 SOURCE = Path(__file__).parent.parent / "src"
 SCHEMA = {
@@ -142,6 +144,77 @@ def test_a_bad_row_holds_up_no_other(tmp_path: Path, echo: Any) -> None:
     assert (report.rows, report.failed) == (8, 6)
 
 
+NESTED = [
+    # levels of a row or an answer, and whether it is taken
+    (MOST_LEVELS, True),
+    (MOST_LEVELS + 1, False),
+    (985, False),  # Python can read it here, but not write it
+    (100_000, False),
+]
+
+
+def arrays(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize(("levels", "taken"), NESTED)
+def test_a_nested_row_holds_up_no_other(tmp_path: Path, echo: Any, levels: int, taken: bool) -> None:
+    echo()
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(f'{{"prompt": "a", "x": {arrays(levels - 1)}}}\n{{"prompt": "b"}}\n')
+    run_batch(rows, tmp_path / "out", SCHEMA)
+    first, second = answers(tmp_path / "out")
+    assert (first["error"] and first["error"]["code"], second["error"]) == (None if taken else "bad-row", None)
+
+
+@pytest.mark.parametrize(("levels", "taken"), NESTED)
+def test_a_nested_answer_holds_up_no_other(tmp_path: Path, monkeypatch: Any, levels: int, taken: bool) -> None:
+    class Deep(Echo):
+        def answer(self, tasks: Sequence[Task]) -> list[Answer]:
+            return [Answer(arrays(levels) if task.row == 0 else "[]", "stop", 1, 1) for task in tasks]
+
+    monkeypatch.setattr(run_module, "make_engine", lambda job: Deep())
+    run_batch(rows_file(tmp_path, 2), tmp_path / "out", {"type": "array"})
+    first, second = answers(tmp_path / "out")
+    assert (first["error"] and first["error"]["code"], second["error"]) == (None if taken else "read-mismatch", None)
+    assert first["text"] == arrays(levels)
+
+
+@pytest.mark.parametrize(
+    ("row", "prompt"),
+    [
+        ('{"prompt": "a", "x": NaN}', None),
+        ('{"prompt": -Infinity}', None),
+        ('{"prompt": "a", "prompt": "b"}', None),
+        ('{"prompt": "a", "x": {"y": 1, "y": 2}}', None),
+        ('{"prompt": "a", "prompt": "a"}', "a"),
+        ('{"prompt": "\\ud83d"}', None),  # half of a pair is no text for a model
+        ('{"prompt": "a", "\\ud83d": "\\udc00"}', "a"),
+        ('{"prompt": 1e999, "x": [-1e999]}', "1e999"),
+        ('{"prompt": ' + "9" * 4300 + "}", "9" * 4300),
+    ],
+)
+def test_a_row_is_exact_or_refused(tmp_path: Path, monkeypatch: Any, row: str, prompt: str | None) -> None:
+    """Every line of a part is JSON, and has the row as it was read."""
+    asked = []
+
+    class Asked(Echo):
+        def answer(self, tasks: Sequence[Task]) -> list[Answer]:
+            asked.extend(task.prompt for task in tasks)
+            return [Answer("[1e999]", "stop", 1, 1) for _ in tasks]
+
+    monkeypatch.setattr(run_module, "make_engine", lambda job: Asked())
+    (tmp_path / "rows.jsonl").write_text(row)
+    run_batch(tmp_path / "rows.jsonl", tmp_path / "out", {"type": "array"})
+    (line,) = (tmp_path / "out" / "part-000000.jsonl").read_text(encoding="utf-8").splitlines()
+    made = read_json(line)  # refuses NaN and Infinity
+    if prompt is None:
+        assert (made["error"]["code"], asked) == ("bad-row", [])
+    else:
+        assert (made["error"], asked, '"value": [1e999]' in line) == (None, [prompt], True)
+        assert json_text(made["input"]) == json_text(read_json(row))
+
+
 def test_rows_that_failed_may_be_mended(tmp_path: Path, echo: Any) -> None:
     engines = echo(None, None, None, None, None)
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
@@ -231,6 +304,7 @@ def test_two_runs_do_not_meet(tmp_path: Path, echo: Any) -> None:
     ("options", "more"),
     [
         (BatchOptions(prompt="no names"), {}),
+        (BatchOptions(prompt="{a} \ud83d"), {}),
         (BatchOptions(prompt="{a.b}"), {}),
         (BatchOptions(prompt="{a!r}"), {}),
         (BatchOptions(prompt="{a"), {}),

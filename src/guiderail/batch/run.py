@@ -19,6 +19,7 @@ from guiderail.batch.engines import Answer, Engine, asked_for, make_engine
 from guiderail.batch.job import BatchOptions, Job, Task, begin, note
 from guiderail.batch.parts import Failure, Totals, count, failures, kept, to_try, write_part
 from guiderail.batch.rows import LINES, Input, Shard, as_lines, check_names, input_files, read_shard
+from guiderail.batch.values import read_value
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
 from guiderail.support.arguments import checked
@@ -370,8 +371,8 @@ class Replica:
         wrong, value = answer.error, None
         if self.job.is_json and wrong is None:
             try:
-                value = json.loads(answer.text)
-            except (RecursionError, ValueError) as error:  # nested too deep, or a number too long, for Python's reader
+                value = read_value(answer.text)
+            except ValueError as error:  # nested too deep, or a number too long, for Python's reader
                 wrong = ModelError(
                     f"the JSON fits the schema, but Python cannot read it: {error}", code="read-mismatch"
                 )
