@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 import guiderail as gr
@@ -22,7 +24,10 @@ from guiderail.batch.engines import Answer, asked_for
 from guiderail.batch.job import Job, Task, described
 from guiderail.batch.rows import Input, input_files
 from guiderail.batch.values import MOST_LEVELS
+from guiderail.generation import models
+from guiderail.matching import guide
 from guiderail.support.numerals import json_text, read_json
+from toy_models import ToyModel
 
 SOURCE = Path(__file__).parent.parent / "src"
 SCHEMA = {
@@ -213,6 +218,41 @@ def test_a_row_is_exact_or_refused(tmp_path: Path, monkeypatch: Any, row: str, p
     else:
         assert (made["error"], asked, '"value": [1e999]' in line) == (None, [prompt], True)
         assert json_text(made["input"]) == json_text(read_json(row))
+
+
+class Prompted(ToyModel):
+    """Writes the prompt."""
+
+    vocabulary = gr.Vocabulary([bytes([i]) for i in range(256)] + [b"</s>"], stop_token_ids=[256])
+    logits_size = 257
+
+    def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
+        return [*prompt.encode(), 256]
+
+    def score(self, row: list[int]) -> Any:
+        start = row.index(256) + 1
+        text = [*row[: start - 1], 256]
+        scores = np.zeros(257, np.float32)
+        scores[text[len(row) - start]] = 9
+        return scores
+
+    def close(self) -> None:
+        assert self.open == 0
+
+
+def test_a_text_that_reaches_a_limit_ends_its_row_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "load_model", lambda *_: Prompted())
+    monkeypatch.setattr(guide, "compile", functools.partial(gr.compile, max_step_work=300))
+    ambiguous = gr.grammar('root ::= x{2} root* "+" | "b"* "a"? | ""\nx ::= root | root{0,2}', "gbnf")
+    prompts = ["b", "ba+ba+ba+", "bb", "bbb"]
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
+    report = run_batch(rows, tmp_path / "out", ambiguous)
+    made = answers(tmp_path / "out")
+    assert [(row["text"], row["error"] and row["error"]["code"]) for row in made] == [
+        ("b", None), ("", "step-work"), ("bb", None), ("bbb", None)
+    ]  # fmt: skip
+    assert (report.rows, report.failed) == (4, 1)
 
 
 def test_rows_that_failed_may_be_mended(tmp_path: Path, echo: Any) -> None:
