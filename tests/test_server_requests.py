@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import socket
+import sys
 import time
 from urllib.parse import urlsplit
 
@@ -361,3 +362,24 @@ def test_other_endpoints_are_answered_with_those_there_are(method: str, path: st
     assert answer.status_code == status
     message = answer.json()["error"]["message"]
     assert f"there is no {method} {path!r} here" in message and "POST /v1/chat/completions" in message
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_arguments_may_have_numbers_of_any_size(stream):
+    """The limit that Python sets for the digits of an integer is lowered, because toys write one digit at a time."""
+    arguments = f'{{"n": {"7" * 700}}}'
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}}
+    script = f'<tool_call>\n{{"name": "f", "arguments": {arguments}}}\n</tool_call>'
+    ask = {"tools": [tool], "temperature": 0, "max_tokens": 1000}
+    most = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)
+    try:
+        with client_of(ToyModel(script)) as client:
+            if stream:
+                calls = [c for e in client.chunks(**ask) for c in e["choices"][0]["delta"].get("tool_calls", [])]
+                assert "".join(call["function"]["arguments"] for call in calls) == arguments
+            else:
+                (call,) = client.chat(**ask)["choices"][0]["message"]["tool_calls"]
+                assert call["function"]["arguments"] == arguments
+    finally:
+        sys.set_int_max_str_digits(most)
