@@ -135,6 +135,28 @@ def test_what_a_kill_leaves_does_no_harm(tmp_path: Path, echo: Any) -> None:
     assert all(json.loads(line) for line in (out / "done.jsonl").open())
 
 
+@pytest.mark.parametrize("damage", [b"\0" * 40, b"{", b"[]", b"null", b"{}", b'{"shard": []}', b"\xff"])
+def test_damaged_files_of_an_output(tmp_path: Path, echo: Any, damage: bytes) -> None:
+    """A damaged log is made again from the parts; a damaged part is named."""
+    rows, out = rows_file(tmp_path, 4), tmp_path / "out"
+    echo()
+    run_batch(rows, out, SCHEMA, shard_rows=2)
+    log, part = out / "done.jsonl", out / "part-000000.jsonl"
+    log.write_bytes(damage + b"\n" + log.read_bytes())
+    (idle,) = echo()
+    report = run_batch(rows, out, SCHEMA, shard_rows=2)
+    assert (report.resumed, report.failed, idle.asked) == (4, 0, [])
+    part.write_bytes(damage + b"\n")
+    log.unlink()
+    with pytest.raises(gr.ModelError, match=r"part-000000\.jsonl, line 1, is not an answer") as caught:
+        run_batch(rows, out, SCHEMA, shard_rows=2)
+    assert caught.value.code == "batch-failed"
+    part.unlink()
+    (engine,) = echo()
+    assert run_batch(rows, out, SCHEMA, shard_rows=2).resumed == 2
+    assert engine.asked == [0, 1]
+
+
 def test_a_bad_row_holds_up_no_other(tmp_path: Path, echo: Any) -> None:
     echo()
     rows = tmp_path / "rows.jsonl"

@@ -59,10 +59,23 @@ class Failure:
 
 
 def answers(file: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a part."""
+    """The lines of a part.
+
+    Raises:
+        ModelError: ``batch-failed``: it is damaged.
+    """
     with file.open("rb") as lines:
-        for line in lines:
-            yield read_json(line.decode())
+        for number, line in enumerate(lines, 1):
+            try:
+                row = read_json(line.decode())
+                _ = row["row"], row["input"], row["tokens"], row["error"] and row["error"]["code"]
+            except (ValueError, TypeError, KeyError, RecursionError):
+                raise ModelError(
+                    f"{file}, line {number}, is not an answer that guiderail wrote; delete the file, and the same call "
+                    "answers its rows again",
+                    code="batch-failed",
+                ) from None
+            yield row
 
 
 def count(file: Path) -> Totals:

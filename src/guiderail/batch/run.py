@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -295,8 +295,9 @@ def _done(folder: Path, shards: Sequence[Shard]) -> dict[int, Totals]:
         if torn:  # the process was killed in the middle of a line
             log.write_bytes(whole + b"\n" if whole else b"")
         for line in whole.splitlines():
-            row = json.loads(line)
-            noted[row["shard"]] = Totals(row["rows"], row["failed"], row["tokens"])
+            with suppress(ValueError, TypeError, KeyError):  # damaged, as after a power failure: counted below
+                row = json.loads(line)
+                noted[row["shard"]] = Totals(row["rows"], row["failed"], row["tokens"])
     there = [shard for shard in shards if (folder / shard.name).exists()]
     return {shard.index: noted.get(shard.index) or count(folder / shard.name) for shard in there}
 
