@@ -28,6 +28,7 @@ from guiderail.frontends.tools.errors import ToolTextError
 from guiderail.frontends.tools.given_content import GivenContent
 from guiderail.frontends.tools.nested import NestedArguments
 from guiderail.frontends.tools.parameters import Parameters
+from guiderail.support.arguments import checked
 from guiderail.support.numerals import json_text, read_float, read_integer
 from guiderail.support.partial_json import PartialJson
 
@@ -179,6 +180,7 @@ class ToolCallReader:
             self._reasoning, self._step = [], self._thought
 
     # -- for users -----------------------------------------------------------------------------------------------
+    @checked
     def feed(self, chunk: str) -> list[ToolDelta]:
         """Reads more of the text and returns what is new.
 
