@@ -49,6 +49,8 @@ def of_matcher(name: str) -> Callable[..., Any]:
     return lambda *args: getattr(GUIDE.matcher(), name)(*args)
 
 
+CALLING = gr.tool_calls([{"name": "f"}], format="hermes")
+
 # The calls, and valid arguments.
 CALLS: dict[str, tuple[Callable[..., Any], list[Callable[[], Any]]]] = {
     "compile": (gr.compile, [lambda: CONSTRAINT, lambda: VOCABULARY]),
@@ -127,6 +129,10 @@ CALLS: dict[str, tuple[Callable[..., Any], list[Callable[[], Any]]]] = {
     "vocabulary.decode": (VOCABULARY.decode, [lambda: [0]]),
     "constraint.matches": (CONSTRAINT.matches, [lambda: "a"]),
     "constraint.explain": (CONSTRAINT.explain, [lambda: "a"]),
+    "grammar.captures": (gr.grammar("start: /a/", "lark").captures, [lambda: "a"]),
+    "calls.parse": (CALLING.parse, [lambda: "a"]),
+    "reader.feed": (CALLING.reader().feed, [lambda: "a"]),
+    "type.read": (gr.python_type(int).read, [lambda: "1"]),
     "constraint.limited_to": (CONSTRAINT.limited_to, [lambda: 4]),
     "constraint.repeat": (CONSTRAINT.repeat, [lambda: 0, lambda: 1]),
     "constraint.separated_by": (CONSTRAINT.separated_by, [lambda: ","]),

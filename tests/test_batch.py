@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 import guiderail as gr
@@ -21,6 +23,11 @@ from guiderail.batch import BatchOptions, BatchProgress, run as run_module, run_
 from guiderail.batch.engines import Answer, asked_for
 from guiderail.batch.job import Job, Task, described
 from guiderail.batch.rows import Input, input_files
+from guiderail.batch.values import MOST_LEVELS
+from guiderail.generation import models
+from guiderail.matching import guide
+from guiderail.support.numerals import json_text, read_json
+from toy_models import ToyModel
 
 SOURCE = Path(__file__).parent.parent / "src"
 SCHEMA = {
@@ -128,6 +135,28 @@ def test_what_a_kill_leaves_does_no_harm(tmp_path: Path, echo: Any) -> None:
     assert all(json.loads(line) for line in (out / "done.jsonl").open())
 
 
+@pytest.mark.parametrize("damage", [b"\0" * 40, b"{", b"[]", b"null", b"{}", b'{"shard": []}', b"\xff"])
+def test_damaged_files_of_an_output(tmp_path: Path, echo: Any, damage: bytes) -> None:
+    """A damaged log is made again from the parts; a damaged part is named."""
+    rows, out = rows_file(tmp_path, 4), tmp_path / "out"
+    echo()
+    run_batch(rows, out, SCHEMA, shard_rows=2)
+    log, part = out / "done.jsonl", out / "part-000000.jsonl"
+    log.write_bytes(damage + b"\n" + log.read_bytes())
+    (idle,) = echo()
+    report = run_batch(rows, out, SCHEMA, shard_rows=2)
+    assert (report.resumed, report.failed, idle.asked) == (4, 0, [])
+    part.write_bytes(damage + b"\n")
+    log.unlink()
+    with pytest.raises(gr.ModelError, match=r"part-000000\.jsonl, line 1, is not an answer") as caught:
+        run_batch(rows, out, SCHEMA, shard_rows=2)
+    assert caught.value.code == "batch-failed"
+    part.unlink()
+    (engine,) = echo()
+    assert run_batch(rows, out, SCHEMA, shard_rows=2).resumed == 2
+    assert engine.asked == [0, 1]
+
+
 def test_a_bad_row_holds_up_no_other(tmp_path: Path, echo: Any) -> None:
     echo()
     rows = tmp_path / "rows.jsonl"
@@ -140,6 +169,112 @@ def test_a_bad_row_holds_up_no_other(tmp_path: Path, echo: Any) -> None:
     assert "needs 'prompt' as a string or a number, but in this row it is missing" in made[3]["error"]["message"]
     assert "value" not in made[0]  # a text is its own value
     assert (report.rows, report.failed) == (8, 6)
+
+
+NESTED = [
+    # levels of a row or an answer, and whether it is taken
+    (MOST_LEVELS, True),
+    (MOST_LEVELS + 1, False),
+    (985, False),  # Python can read it here, but not write it
+    (100_000, False),
+]
+
+
+def arrays(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize(("levels", "taken"), NESTED)
+def test_a_nested_row_holds_up_no_other(tmp_path: Path, echo: Any, levels: int, taken: bool) -> None:
+    echo()
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(f'{{"prompt": "a", "x": {arrays(levels - 1)}}}\n{{"prompt": "b"}}\n')
+    run_batch(rows, tmp_path / "out", SCHEMA)
+    first, second = answers(tmp_path / "out")
+    assert (first["error"] and first["error"]["code"], second["error"]) == (None if taken else "bad-row", None)
+
+
+@pytest.mark.parametrize(("levels", "taken"), NESTED)
+def test_a_nested_answer_holds_up_no_other(tmp_path: Path, monkeypatch: Any, levels: int, taken: bool) -> None:
+    class Deep(Echo):
+        def answer(self, tasks: Sequence[Task]) -> list[Answer]:
+            return [Answer(arrays(levels) if task.row == 0 else "[]", "stop", 1, 1) for task in tasks]
+
+    monkeypatch.setattr(run_module, "make_engine", lambda job: Deep())
+    run_batch(rows_file(tmp_path, 2), tmp_path / "out", {"type": "array"})
+    first, second = answers(tmp_path / "out")
+    assert (first["error"] and first["error"]["code"], second["error"]) == (None if taken else "read-mismatch", None)
+    assert first["text"] == arrays(levels)
+
+
+@pytest.mark.parametrize(
+    ("row", "prompt"),
+    [
+        ('{"prompt": "a", "x": NaN}', None),
+        ('{"prompt": -Infinity}', None),
+        ('{"prompt": "a", "prompt": "b"}', None),
+        ('{"prompt": "a", "x": {"y": 1, "y": 2}}', None),
+        ('{"prompt": "a", "prompt": "a"}', "a"),
+        ('{"prompt": "\\ud83d"}', None),  # half of a pair is no text for a model
+        ('{"prompt": "a", "\\ud83d": "\\udc00"}', "a"),
+        ('{"prompt": 1e999, "x": [-1e999]}', "1e999"),
+        ('{"prompt": ' + "9" * 4300 + "}", "9" * 4300),
+    ],
+)
+def test_a_row_is_exact_or_refused(tmp_path: Path, monkeypatch: Any, row: str, prompt: str | None) -> None:
+    """Every line of a part is JSON, and has the row as it was read."""
+    asked = []
+
+    class Asked(Echo):
+        def answer(self, tasks: Sequence[Task]) -> list[Answer]:
+            asked.extend(task.prompt for task in tasks)
+            return [Answer("[1e999]", "stop", 1, 1) for _ in tasks]
+
+    monkeypatch.setattr(run_module, "make_engine", lambda job: Asked())
+    (tmp_path / "rows.jsonl").write_text(row)
+    run_batch(tmp_path / "rows.jsonl", tmp_path / "out", {"type": "array"})
+    (line,) = (tmp_path / "out" / "part-000000.jsonl").read_text(encoding="utf-8").splitlines()
+    made = read_json(line)  # refuses NaN and Infinity
+    if prompt is None:
+        assert (made["error"]["code"], asked) == ("bad-row", [])
+    else:
+        assert (made["error"], asked, '"value": [1e999]' in line) == (None, [prompt], True)
+        assert json_text(made["input"]) == json_text(read_json(row))
+
+
+class Prompted(ToyModel):
+    """Writes the prompt."""
+
+    vocabulary = gr.Vocabulary([bytes([i]) for i in range(256)] + [b"</s>"], stop_token_ids=[256])
+    logits_size = 257
+
+    def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
+        return [*prompt.encode(), 256]
+
+    def score(self, row: list[int]) -> Any:
+        start = row.index(256) + 1
+        text = [*row[: start - 1], 256]
+        scores = np.zeros(257, np.float32)
+        scores[text[len(row) - start]] = 9
+        return scores
+
+    def close(self) -> None:
+        assert self.open == 0
+
+
+def test_a_text_that_reaches_a_limit_ends_its_row_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "load_model", lambda *_: Prompted())
+    monkeypatch.setattr(guide, "compile", functools.partial(gr.compile, max_step_work=300))
+    ambiguous = gr.grammar('root ::= x{2} root* "+" | "b"* "a"? | ""\nx ::= root | root{0,2}', "gbnf")
+    prompts = ["b", "ba+ba+ba+", "bb", "bbb"]
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
+    report = run_batch(rows, tmp_path / "out", ambiguous)
+    made = answers(tmp_path / "out")
+    assert [(row["text"], row["error"] and row["error"]["code"]) for row in made] == [
+        ("b", None), ("", "step-work"), ("bb", None), ("bbb", None)
+    ]  # fmt: skip
+    assert (report.rows, report.failed) == (4, 1)
 
 
 def test_rows_that_failed_may_be_mended(tmp_path: Path, echo: Any) -> None:
@@ -231,6 +366,7 @@ def test_two_runs_do_not_meet(tmp_path: Path, echo: Any) -> None:
     ("options", "more"),
     [
         (BatchOptions(prompt="no names"), {}),
+        (BatchOptions(prompt="{a} \ud83d"), {}),
         (BatchOptions(prompt="{a.b}"), {}),
         (BatchOptions(prompt="{a!r}"), {}),
         (BatchOptions(prompt="{a"), {}),

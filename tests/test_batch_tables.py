@@ -56,6 +56,9 @@ def failing(task: Task) -> Answer:
 
 
 def table(file: Path) -> list[dict[str, Any]]:
+    if file.suffix == ".csv":
+        with file.open(encoding="utf-8", newline="") as lines:
+            return list(csv.DictReader(lines))
     rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
     return rows
 
@@ -117,6 +120,10 @@ def test_parquet_keeps_its_types(tmp_path: Path, echo: Any) -> None:
         ([True, 1], ["true", "1"]),
         ([[1, "é"], {"a": None}], ['[1, "é"]', '{"a": null}']),
         ([2**63, 1], ["9223372036854775808", "1"]),
+        ([2**53, 2.5], [2.0**53, 2.5]),
+        ([2**53 + 1, 1], [2**53 + 1, 1]),
+        ([1, 2**53 + 1, 2.5], ["1", "9007199254740993", "2.5"]),  # a float would lose its last digit
+        ([2.5, -(2**53) - 1], ["2.5", "-9007199254740993"]),
         (["\ud800", None], ["\\ud800", None]),
         ([None, None], [None, None]),
     ],
@@ -129,6 +136,16 @@ def test_types_of_columns(tmp_path: Path, echo: Any, values: list[Any], column: 
     run_batch(rows, tmp_path / "out.parquet", {"type": "object"}, BatchOptions(prompt="{i}"))
     made = table(tmp_path / "out.parquet")
     assert [row["x"] for row in made] == [row["value.y"] for row in made] == column
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_numbers_that_floats_cannot_hold(tmp_path: Path, echo: Any, name: str) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "a", "x": 1e999}\n{"prompt": "b", "x": 0.5}\n')
+    echo(lambda task: Answer('{"n": [-1e999]}', "complete", 1, 1))
+    run_batch(rows, tmp_path / name, SCHEMA)
+    made = table(tmp_path / name)
+    assert [(row["x"], row["value.n"]) for row in made] == [("1e999", "[-1e999]"), ("0.5", "[-1e999]")]
 
 
 def test_answers_that_are_no_objects(tmp_path: Path, echo: Any) -> None:

@@ -77,6 +77,18 @@ def test_penalties_follow_their_formulas():
     assert plain.tolist() == [1.0, -1.0] and not Penalties()
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("factor", [1e-45, 1e-300, 5e-324])
+def test_a_tiny_repetition_penalty_leaves_numbers(factor):
+    logits = np.array([20.0, -2.0, 0.0, 1.0, -np.inf, np.inf, np.nan], np.float32)
+    Tally(Penalties(repetition=factor), [0, 1, 2, 4, 5, 6]).apply(logits)
+    most = np.finfo(np.float32).max
+    np.testing.assert_array_equal(logits, np.float32([most, -2.0 * factor, 0.0, 1.0, -np.inf, np.inf, np.nan]))
+    for temperature in (0.0, 1e-300, 1.0, 100.0):
+        options = {"repetition_penalty": factor, "temperature": temperature, "seed": 1}
+        assert gr.generate(Toy(), "ab", gr.regex("[ab]{3}"), **options).strip("ab") == ""
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

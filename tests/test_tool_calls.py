@@ -16,7 +16,7 @@ import pytest
 
 import guiderail as gr
 from guiderail.frontends.tools.format import read_format
-from guiderail.support.numerals import read_integer
+from guiderail.support.numerals import json_text, read_integer
 
 WEATHER: dict[str, Any] = {
     "type": "function",
@@ -456,6 +456,27 @@ def test_numbers_that_floats_cannot_hold(schema: Any, text: str, value: Any, wri
     assert call.text == f'{{"a": {written}}}'
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1e999", math.inf), ("[-1E400, 5]", [-math.inf, 5]), ("7" * 5000, read_integer("7" * 5000)), ("1.0", 1.0)],
+    ids=lambda value: str(type(value)),
+)
+@pytest.mark.parametrize(
+    ("form", "begin", "end"),
+    [
+        ("hermes", '<tool_call>\n{"name": "f", "arguments": ', "}\n</tool_call>"),
+        ("llama3", '{"name": "f", "parameters": ', "}"),
+    ],
+)
+def test_numbers_of_any_size_in_json(form: str, begin: str, end: str, text: str, value: Any) -> None:
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": {}}}}
+    calls = gr.tool_calls([tool], format=form, choice="required")
+    written = f'{{"a": {text}}}'
+    assert calls.matches(begin + written + end)
+    (call,) = calls.parse(begin + written + end).calls
+    assert (call.arguments, call.text, json_text(call.arguments)) == ({"a": value}, written, written)
+
+
 def test_arguments_are_not_made_up() -> None:
     text = '<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC", "more": 1}}\n</tool_call>'
     assert not gr.tool_calls([TIME], format="hermes").matches(text)
@@ -618,6 +639,11 @@ def test_errors_of_formats(form: Any, message: str) -> None:
         '<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC"}}',
         '<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC"}} </tool_call>',
         '<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC"}}\n</tool_call> and more',
+        '<tool_call>\n{"name": "get_time", "arguments": {"zone" "UTC"}}\n</tool_call>',
+        '<tool_call>\n{"name": "get_time", "arguments": {"zone": NaN}}\n</tool_call>',
+        '<tool_call>\n{"name": "get_time", "arguments": {"zone": 01}}\n</tool_call>',
+        '<tool_call>\n{"name": "get_time", "arguments": {"zone": "\\x"}}\n</tool_call>',
+        '<tool_call>\n{"name": "get_time", "arguments": {"zone": [}}}\n</tool_call>',
     ],
 )
 def test_texts_of_another_form_are_refused(text: str) -> None:

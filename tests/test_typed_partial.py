@@ -360,3 +360,36 @@ def test_secrets_and_urls_in_an_unfinished_model_have_their_type():
     assert [login.secret for login in shown][:2] == [None, pydantic.SecretStr("abc")]
     assert shown[-1] == Login(secret="abc", key=b"def", site="http://a.b")
     assert type(shown[-1].site) is type(Login(secret="", key=b"", site="http://a.b").site)
+
+
+def test_secrets_and_urls_inside_other_types_have_their_type_in_an_unfinished_model():
+    """A finished list is not one of texts until its model is finished, too."""
+    pydantic = pytest.importorskip("pydantic")
+    from typing_extensions import TypedDict
+
+    secret: Any
+    url: Any
+    secret, url = pydantic.SecretStr, pydantic.HttpUrl
+    cases: list[tuple[Any, str]] = [
+        (secret | None, '"top"'),
+        (url | None, '"http://a.b"'),
+        (url | str, '"http://a.b"'),
+        (url | int | list[secret], '["top", "top"]'),
+        (list[secret], '["top", "top"]'),
+        (list[list[secret | None]], '[["top", null], []]'),
+        (set[secret], '["top"]'),
+        (tuple[secret, int], '["top", 1]'),
+        (tuple[url, ...], '["http://a.b"]'),
+        (dict[str, secret], '{"k": "top"}'),
+        (NamedTuple("Named", [("a", secret), ("b", int)]), '{"a": "top", "b": 3}'),
+        (TypedDict("Members", {"a": secret, "b": list[secret]}, total=False), '{"b": ["top"]}'),
+        (dataclasses.make_dataclass("Record", [("a", secret)]), '{"a": "top"}'),
+        (pydantic.RootModel[secret], '"top"'),
+        (pydantic.create_model("Inner", a=(list[secret], ...)), '{"a": ["top"]}'),
+    ]
+    for kind, value in cases:
+        model = pydantic.create_model("Model", a=(kind, ...), b=(int, ...))
+        shown = growth(model, f'{{"a": {value}, "b": 1}}')
+        assert not any("top" in repr(one) for one in shown), (kind, shown)
+        (last_open,) = [one for one in shown if one.model_fields_set == {"a"}][-1:]
+        assert repr(last_open.a) == repr(shown[-1].a), kind

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from guiderail.batch.job import Job, Task
 from guiderail.constraints.constraint import Choice, Constraint
 from guiderail.constraints.reading import TEXT
-from guiderail.errors import CompileError, GuiderailError, ModelError
+from guiderail.errors import CompileError, GuiderailError, LimitError, ModelError
 from guiderail.support.packages import package
 
 if TYPE_CHECKING:
@@ -118,6 +118,15 @@ class LocalEngine:
         return [answers[place] for place in range(len(tasks))]
 
     def _batch(self, part: Sequence[tuple[int, int, list[int]]]) -> list[Answer]:
+        """Answers rows together; one by one if a text reaches a limit, which ends only that row."""
+        try:
+            return self._together(part)
+        except LimitError as error:
+            if len(part) == 1:
+                return [Answer(prompt_tokens=len(part[0][2]), error=error)]
+        return [answer for one in part for answer in self._batch([one])]
+
+    def _together(self, part: Sequence[tuple[int, int, list[int]]]) -> list[Answer]:
         from guiderail.generation.decoding import Batch
         from guiderail.generation.sampling import Sampler
 

@@ -14,7 +14,9 @@ from guiderail.batch.files import write_whole
 from guiderail.batch.rows import Input
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, ModelError
+from guiderail.support.numerals import json_text
 from guiderail.support.options import check_choice
+from guiderail.support.texts import clipped, has_surrogate
 
 if TYPE_CHECKING:
     from guiderail.generation.options import Options
@@ -99,7 +101,7 @@ class BatchOptions:
         """Returns the members of a row that the prompt uses.
 
         Raises:
-            ModelError: ``bad-option``: the braces of the prompt are unbalanced, or contain something other than a name.
+            ModelError: ``bad-option``: it is no text, or its braces are unbalanced or contain more than a name.
         """
         try:
             parts = list(string.Formatter().parse(self.prompt))
@@ -110,6 +112,11 @@ class BatchOptions:
             ) from None
         names = [name for _, name, _, _ in parts if name is not None]
         plain = all(not form and not conversion for _, name, form, conversion in parts if name is not None)
+        if has_surrogate(self.prompt):
+            raise ModelError(
+                f"the prompt {self.prompt!r} contains half of a surrogate pair, which is not a character; remove it",
+                code="bad-option",
+            )
         if not names or not plain or not all(name and not set(".[]") & set(name) for name in names):
             raise ModelError(
                 f"the prompt must name members of the row in braces, such as {{prompt}}; {self.prompt!r} does not",
@@ -121,20 +128,24 @@ class BatchOptions:
         """The prompt of a row.
 
         Raises:
-            ModelError: ``bad-row``: a member is missing, or is neither a string nor a number.
+            ModelError: ``bad-row``: a member is missing, is neither a string nor a number, or is no text.
         """
         values = {}
         for name in self.names():
             value = row.get(name)
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                found = f"it is {json.dumps(value)[:40]}" if name in row else "it is missing"
+                found = f"it is {clipped(json_text(value), 40)}" if name in row else "it is missing"
                 raise ModelError(
                     f"the prompt needs {name!r} as a string or a number, but in this row {found}", code="bad-row"
                 )
-            values[name] = value
+            values[name] = value if isinstance(value, str) else json_text(value)
+            if has_surrogate(values[name]):
+                raise ModelError(
+                    f"in this row, {name!r} contains half of a surrogate pair, which is not a character; remove it",
+                    code="bad-row",
+                )
         return "".join(
-            text + ("" if name is None else str(values[name]))
-            for text, name, _, _ in string.Formatter().parse(self.prompt)
+            text + ("" if name is None else values[name]) for text, name, _, _ in string.Formatter().parse(self.prompt)
         )
 
 

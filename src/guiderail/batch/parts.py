@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,9 @@ from typing import Any
 
 from guiderail.batch.files import write_whole
 from guiderail.batch.rows import Shard
+from guiderail.batch.values import line_of
 from guiderail.errors import CompileError, ModelError
+from guiderail.support.numerals import read_json
 
 __all__ = ["Failure", "Totals", "answers", "count", "failures", "kept", "retriable", "to_try", "write_part"]
 
@@ -58,10 +59,23 @@ class Failure:
 
 
 def answers(file: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a part."""
+    """The lines of a part.
+
+    Raises:
+        ModelError: ``batch-failed``: it is damaged.
+    """
     with file.open("rb") as lines:
-        for line in lines:
-            yield json.loads(line)
+        for number, line in enumerate(lines, 1):
+            try:
+                row = read_json(line.decode())
+                _ = row["row"], row["input"], row["tokens"], row["error"] and row["error"]["code"]
+            except (ValueError, TypeError, KeyError, RecursionError):
+                raise ModelError(
+                    f"{file}, line {number}, is not an answer that guiderail wrote; delete the file, and the same call "
+                    "answers its rows again",
+                    code="batch-failed",
+                ) from None
+            yield row
 
 
 def count(file: Path) -> Totals:
@@ -146,11 +160,4 @@ def write_part(folder: str, shard: Shard, rows: Sequence[Mapping[str, Any]]) -> 
             "start again with another output",
             code="batch-failed",
         )
-    write_whole(Path(folder) / shard.name, map(_line, rows))
-
-
-def _line(row: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(row, ensure_ascii=False).encode() + b"\n"
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell and UTF-8 cannot
-        return json.dumps(row).encode() + b"\n"
+    write_whole(Path(folder) / shard.name, map(line_of, rows))

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from guiderail.batch import tables
+from guiderail.batch.values import read_row
 from guiderail.errors import ModelError
 from guiderail.support.files import reason
-from guiderail.support.json_objects import loads
 from guiderail.support.suggestions import resembling
 
 __all__ = ["LINES", "Input", "Shard", "as_lines", "check_names", "input_files", "read_shard"]
@@ -172,9 +172,9 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 def _row(line: bytes) -> dict[str, Any] | ModelError:
     try:
-        row = loads(line)
+        row = read_row(line)
     except ValueError as error:
-        return ModelError(f"the row is not JSON: {error}", code="bad-row")
+        return ModelError(f"the row cannot be read as JSON: {error}", code="bad-row")
     if not isinstance(row, dict):
         return ModelError(f"a row must be a JSON object, not {line[:60]!r}", code="bad-row")
     return row

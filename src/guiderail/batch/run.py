@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from guiderail.batch.engines import Answer, Engine, asked_for, make_engine
 from guiderail.batch.job import BatchOptions, Job, Task, begin, note
 from guiderail.batch.parts import Failure, Totals, count, failures, kept, to_try, write_part
 from guiderail.batch.rows import LINES, Input, Shard, as_lines, check_names, input_files, read_shard
+from guiderail.batch.values import read_value
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
 from guiderail.support.arguments import checked
@@ -294,8 +295,9 @@ def _done(folder: Path, shards: Sequence[Shard]) -> dict[int, Totals]:
         if torn:  # the process was killed in the middle of a line
             log.write_bytes(whole + b"\n" if whole else b"")
         for line in whole.splitlines():
-            row = json.loads(line)
-            noted[row["shard"]] = Totals(row["rows"], row["failed"], row["tokens"])
+            with suppress(ValueError, TypeError, KeyError):  # damaged, as after a power failure: counted below
+                row = json.loads(line)
+                noted[row["shard"]] = Totals(row["rows"], row["failed"], row["tokens"])
     there = [shard for shard in shards if (folder / shard.name).exists()]
     return {shard.index: noted.get(shard.index) or count(folder / shard.name) for shard in there}
 
@@ -370,8 +372,8 @@ class Replica:
         wrong, value = answer.error, None
         if self.job.is_json and wrong is None:
             try:
-                value = json.loads(answer.text)
-            except (RecursionError, ValueError) as error:  # nested too deep, or a number too long, for Python's reader
+                value = read_value(answer.text)
+            except ValueError as error:  # nested too deep, or a number too long, for Python's reader
                 wrong = ModelError(
                     f"the JSON fits the schema, but Python cannot read it: {error}", code="read-mismatch"
                 )

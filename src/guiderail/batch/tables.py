@@ -8,7 +8,6 @@ decimals of Parquet become texts, in ISO 8601 and in digits.
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from guiderail.batch.files import whole, write_whole
+from guiderail.batch.values import line_of
 from guiderail.errors import ModelError
+from guiderail.support.numerals import json_text
 from guiderail.support.packages import package
 
 __all__ = [
@@ -119,16 +120,14 @@ class Columns:
             known, kind = self.kinds.get(name), _kind(value)
             if kind is None or known == kind:
                 self.kinds.setdefault(name, kind)
-            elif known is None or {known, kind} == {"int64", "float64"}:
-                self.kinds[name] = kind if known is None else "float64"
             else:
-                self.kinds[name] = "json"
+                self.kinds[name] = kind if known is None else _BOTH.get(frozenset((known, kind)), "json")
 
     def schema(self) -> Any:
         """The columns, as pyarrow describes them."""
         import pyarrow
 
-        kinds = {"json": "string", None: "string"}
+        kinds = {"json": "string", None: "string", "int53": "int64"}
         return pyarrow.schema(
             [(_utf8(name), pyarrow.type_for_alias(kinds.get(kind, kind))) for name, kind in self.kinds.items()]
         )
@@ -143,21 +142,30 @@ class Columns:
         ]
 
 
+_BOTH = {
+    frozenset(("int53", "int64")): "int64",
+    frozenset(("int53", "float64")): "float64",  # of larger integers, a float loses digits
+}
+
+
 def _kind(value: Any) -> str | None:
+    """The type of the column that holds a value exactly; ``int53`` is an integer that a float also holds."""
     if value is None:
         return None
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
-        return "int64" if -(2**63) <= value < 2**63 else "json"
-    return {float: "float64", str: "string"}.get(type(value), "json")
+        return "int53" if abs(value) <= 2**53 else "int64" if -(2**63) <= value < 2**63 else "json"
+    if isinstance(value, float):
+        return "float64" if math.isfinite(value) else "json"
+    return "string" if isinstance(value, str) else "json"
 
 
 def _cell(value: Any, kind: str | None) -> Any:
     if value is None:
         return None
     if kind == "json" and not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False)
+        value = json_text(value)
     return _utf8(value) if isinstance(value, str) else value
 
 
@@ -213,7 +221,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def _line(row: Mapping[str, Any]) -> bytes:
-    return json.dumps(_plain(row), ensure_ascii=False).encode() + b"\n"
+    return line_of(_plain(row))
 
 
 def _plain(value: Any) -> Any:

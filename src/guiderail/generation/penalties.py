@@ -14,6 +14,8 @@ from guiderail.support.texts import shown
 
 __all__ = ["Penalties", "Tally"]
 
+_MOST = float(np.finfo(np.float32).max)
+
 
 @dataclass(frozen=True, slots=True)
 class Penalties:
@@ -67,8 +69,10 @@ class Tally:
         factor = self._penalties.repetition
         if self._seen:
             ids = np.fromiter(self._seen, np.int64, len(self._seen))
-            values = logits[ids]
-            logits[ids] = np.where(values > 0, values / factor, values * factor)
+            values = logits[ids].astype(np.float64)
+            with np.errstate(over="ignore"):  # a tiny factor
+                changed = np.where(values > 0, values / factor, values * factor)
+            logits[ids] = np.where(np.isfinite(values), np.clip(changed, -_MOST, _MOST), changed)
         if self._counts and (self._penalties.presence or self._penalties.frequency):
             ids = np.fromiter(self._counts, np.int64, len(self._counts))
             counts = np.fromiter(self._counts.values(), np.float32, len(self._counts))

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from guiderail.server.errors import ApiError
 from guiderail.support.json_objects import RepeatedName, loads, unique_names
+from guiderail.support.numerals import refuse_constant
 
 __all__ = [
     "Gone",
@@ -159,7 +160,7 @@ def parse_json(body: bytes, most_values: int) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ApiError(400, f"the body is not UTF-8: byte {error.start}", code="invalid-json") from None
     try:
-        data = loads(text, parse_constant=_no_number, object_pairs_hook=unique_names)
+        data = loads(text, parse_constant=refuse_constant, object_pairs_hook=unique_names)
     except RepeatedName as error:
         raise ApiError(400, str(error), code="invalid-json") from None
     except ValueError as error:
@@ -168,10 +169,6 @@ def parse_json(body: bytes, most_values: int) -> dict[str, Any]:
         raise ApiError(400, "the body is not a JSON object", code="invalid-json")
     refuse_surrogates(data, text)
     return data
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is not a number in JSON")
 
 
 def refuse_surrogates(data: Any, text: str, place: str = "") -> None:

@@ -108,6 +108,7 @@ def _schema_ask(schema: Any, param: str, compact: bool = False, whitespace: str 
     return Ask("json", text, param, compact, whitespace)
 
 
+_BESIDE_SCHEMA = {"name": (str, "a string"), "description": (str, "a string"), "strict": (bool, "true or false")}
 _ANY_OBJECT = _json({"type": "object"})
 
 
@@ -141,6 +142,9 @@ def ask_of_format(given: Any, param: str) -> Ask | None:
             _refuse_others(inner, {"name", "schema", "strict", "description"}, place)
         if "schema" not in inner or inner["schema"] is None:
             raise _wrong("the schema is missing; give one", f"{place}.schema")
+        for name, (type_, what) in _BESIDE_SCHEMA.items():
+            if not isinstance(inner.get(name), type_ | None):
+                raise _wrong(f"this must be {what}", f"{place}.{name}")
         result = _schema_ask(inner["schema"], f"{place}.schema")
     elif kind == "structural_tag":
         return Ask("structural_tag", _json(given), param)

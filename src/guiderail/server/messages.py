@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from guiderail.server.bodies import refuse_surrogates
 from guiderail.server.errors import ApiError
 from guiderail.server.schemas import Message
-from guiderail.support.json_objects import loads
+from guiderail.support.json_objects import loads, unique_names
+from guiderail.support.numerals import refuse_constant
 
 if TYPE_CHECKING:
     from guiderail.generation.rendering import Renderer
@@ -97,6 +98,7 @@ def _add(messages: list[Message], item: dict[str, Any], param: str) -> None:
             "type": inner,
             inner: {"name": item.get("name"), value: item.get(value, "")},
         }
+        _call(call, param)  # an error names the item, and not the message that it becomes
         if last is not None:
             last.tool_calls = [*(last.tool_calls or []), call]
         else:
@@ -179,8 +181,14 @@ def _call(call: dict[str, Any], param: str) -> dict[str, Any]:
                        param=param)  # fmt: skip
     if kind == "custom":
         arguments: Any = {"input": inner.get("input", "")}
+        if not isinstance(arguments["input"], str):
+            raise ApiError(400, f"{param}.custom.input: this must be a string", code="invalid-request", param=param)
     else:
         arguments = inner.get("arguments", "")
+        if not isinstance(arguments, str | dict):
+            raise ApiError(
+                400, f"{param}.function.arguments: this must be JSON, in a string", code="invalid-request", param=param
+            )
         if isinstance(arguments, str):
             arguments = _parsed(arguments or "{}", f"{param}.function.arguments", param)
     return {"id": call.get("id", ""), "type": "function", "function": {"name": inner["name"], "arguments": arguments}}
@@ -188,7 +196,7 @@ def _call(call: dict[str, Any], param: str) -> dict[str, Any]:
 
 def _parsed(text: str, place: str, param: str) -> Any:
     try:
-        value = loads(text)
+        value = loads(text, parse_constant=refuse_constant, object_pairs_hook=unique_names)
     except ValueError as error:
         raise ApiError(400, f"{place}: this is not JSON: {error}", code="invalid-request", param=param) from None
     refuse_surrogates(value, text, place)

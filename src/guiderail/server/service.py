@@ -272,11 +272,12 @@ class Service:
         """Returns ``logit_bias`` by token id."""
         found = {}
         for name, value in (given or {}).items():
-            if not is_at_most(name, self.vocabulary.size - 1):
+            token = int(name) if is_at_most(name, self.vocabulary.size - 1) else -1
+            if name != str(token):  # also an id in other digits, or with zeros in front: another may be the same token
                 raise ApiError(
                     400, f"logit_bias: {shown(name)} is not the id of a token", code="bad-token", param="logit_bias"
                 )
-            found[int(name)] = float(value)
+            found[token] = float(value)
         return found
 
     def sampling(self, request: Any) -> Sampling:

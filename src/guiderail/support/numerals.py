@@ -10,7 +10,18 @@ import math
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["Beyond", "amount", "clamped", "digits", "is_digit_limit", "json_text", "read_integer", "read_json"]
+__all__ = [
+    "Beyond",
+    "amount",
+    "clamped",
+    "digits",
+    "is_digit_limit",
+    "json_text",
+    "read_float",
+    "read_integer",
+    "read_json",
+    "refuse_constant",
+]
 
 _FAR = 5_000  # exponents from here on are as good as this one, for a comparison with bounds
 _SHORT = 600  # digits that `int` always reads: the limit cannot be set lower than 640
@@ -33,7 +44,8 @@ class Beyond(float):
     text: str
 
 
-def _float(text: str) -> float:
+def read_float(text: str) -> float:
+    """The float that a JSON number spells, or a :class:`Beyond`."""
     value = float(text)
     if math.isfinite(value):
         return value
@@ -47,7 +59,12 @@ def _decimal(text: str) -> Decimal:
     return Decimal(f"{mantissa}e{clamped(exponent or '0', _FAR)}")
 
 
-def _no_number(text: str) -> Any:
+def refuse_constant(text: str) -> Any:
+    """For ``json.loads(…, parse_constant=refuse_constant)``: ``NaN`` and ``Infinity`` are not JSON.
+
+    Raises:
+        ValueError: always.
+    """
     raise ValueError(f"{text} is not JSON")
 
 
@@ -63,7 +80,7 @@ def read_json(text: str, exact: bool = False) -> Any:
         RecursionError: it is nested too deeply.
     """
     return json.loads(
-        text, parse_int=read_integer, parse_float=_decimal if exact else _float, parse_constant=_no_number
+        text, parse_int=read_integer, parse_float=_decimal if exact else read_float, parse_constant=refuse_constant
     )
 
 

@@ -241,6 +241,7 @@ class GrammarConstraint(HasRules):
         """
         return self._prepared.report
 
+    @checked
     def captures(self, text: str) -> dict[str, list[str]]:
         r"""Returns what each captured rule matched in a text.
 

@@ -74,6 +74,7 @@ class PythonType(Constraint, Generic[T]):
         """Returns the reader that turns a string into a value of the type."""
         return TypeReading(self)
 
+    @checked
     def read(self, text: str | bytes) -> T:
         """Reads a string as a value of the type.
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -184,9 +185,31 @@ class _Plan:
     def finish(self, raw: Any) -> Any:
         """The value of a finished part."""
         try:
-            return self.node.read(raw)
+            value = self.node.read(raw)
         except Mismatch:  # an error of a validator; reading the finished text raises it
             return self.refused(raw)
+        return self.remade(raw) if self.is_remade else value
+
+    @cached_property
+    def is_remade(self) -> bool:
+        """Whether it has parts that reading leaves as texts, because the model around it makes their values."""
+        seen, waiting = {id(self)}, [self]
+        while waiting:
+            plan = waiting.pop()
+            if isinstance(plan, _Text) and plan.inner.shown is not None:
+                return True
+            parts = [] if plan.changed else plan.parts()
+            waiting += [part for part in parts if id(part) not in seen]
+            seen.update(map(id, parts))
+        return False
+
+    def parts(self) -> list[_Plan]:
+        """The plans of what it is made of, if nothing but reading makes it."""
+        return []
+
+    def remade(self, raw: Any) -> Any:
+        """The value of a finished part that can be read, with the values that the model around it will make."""
+        return self.node.read(raw)
 
     def refused(self, raw: Any) -> Any:
         """What to show of a finished part that cannot be read."""
@@ -236,6 +259,9 @@ class _Undecided(_Plan):
 
 class _Text(_Plan):
     def finish(self, raw: Any) -> Any:
+        return self.remade(raw) if self.is_remade else super().finish(raw)
+
+    def remade(self, raw: Any) -> Any:
         if self.inner.shown is not None and isinstance(raw, str):
             with suppress(Exception):  # the model around it will say why
                 return self.inner.shown(raw)
@@ -246,6 +272,9 @@ class _Text(_Plan):
 
 
 class _Container(_Plan):
+    def remade(self, raw: Any) -> Any:
+        return self.refused(raw)
+
     def refused(self, raw: Any) -> Any:
         if isinstance(raw, list):
             return self.build([self.member(i).finish(item) for i, item in enumerate(raw)], None, _WITHHELD)
@@ -255,6 +284,9 @@ class _Container(_Plan):
 
 
 class _Array(_Container):
+    def parts(self) -> list[_Plan]:
+        return [self.plan(self.inner.item)]
+
     def member(self, key: Any) -> _Plan:
         return self.plan(self.inner.item)
 
@@ -268,6 +300,10 @@ class _Array(_Container):
 
 
 class _Tuple(_Container):
+    def parts(self) -> list[_Plan]:
+        nodes = self.inner.items if self.inner.rest is None else (*self.inner.items, self.inner.rest)
+        return [self.plan(node) for node in nodes]
+
     def member(self, key: Any) -> _Plan:
         items = self.inner.items
         return self.plan(items[key] if key < len(items) else self.inner.rest or _ANYTHING)
@@ -278,6 +314,9 @@ class _Tuple(_Container):
 
 class _Mapping(_Container):
     _read_key: Callable[[str], Any] | None = None
+
+    def parts(self) -> list[_Plan]:
+        return [self.plan(self.inner.values)]
 
     def member(self, key: Any) -> _Plan:
         return self.plan(self.inner.values)
@@ -300,6 +339,18 @@ class _Record(_Container):
         self.fields: dict[str, Field] = {one.key: one for one in inner.fields}
         self.names = _attributes(cls, self.fields)
         self.cls = cls
+
+    def parts(self) -> list[_Plan]:
+        if hasattr(self.cls, "__pydantic_validator__"):
+            return []
+        return [self.member(key) for key in self.fields] + ([] if self.inner.others is None else [self.member(None)])
+
+    def remade(self, raw: Any) -> Any:
+        value = self.node.read(raw)
+        made = {self.names.get(key, key): self.member(key).finish(part) for key, part in raw.items()}
+        if isinstance(value, dict):
+            return {**value, **made}
+        return value._replace(**made) if hasattr(value, "_replace") else value
 
     def member(self, key: Any) -> _Plan:
         if key in self.fields:
@@ -336,6 +387,19 @@ class _Union(_Plan):
                 found += plan._arms(kind) if isinstance(plan, _Union) else [plan]
         return found
 
+    def parts(self) -> list[_Plan]:
+        return [self.plan(branch) for branch in self.inner.branches]
+
+    def remade(self, raw: Any) -> Any:
+        found = []
+        for arm in self.parts():
+            with suppress(Mismatch):
+                found.append((arm, arm.node.read(raw)))
+        arm, value = found[0]  # as in reading
+        if isinstance(raw, str) and any(other.growing(raw) is raw for other, _ in found):
+            return value  # pydantic prefers a plain text
+        return arm.remade(raw) if arm.is_remade else value
+
     def member(self, key: Any) -> _Plan:
         return self.plan(_UNDECIDED)
 
@@ -366,6 +430,9 @@ class _Root(_Container):
     @property
     def field(self) -> _Plan:
         return self.decided or self.plan(self.inner.inner)
+
+    def parts(self) -> list[_Plan]:
+        return []
 
     def growing(self, raw: str) -> Any:
         shown = self.field.grow(raw)

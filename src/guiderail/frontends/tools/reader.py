@@ -23,11 +23,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from guiderail.errors import PatternError
 from guiderail.frontends.tools.errors import ToolTextError
 from guiderail.frontends.tools.given_content import GivenContent
 from guiderail.frontends.tools.nested import NestedArguments
 from guiderail.frontends.tools.parameters import Parameters
-from guiderail.support.numerals import json_text
+from guiderail.support.arguments import checked
+from guiderail.support.numerals import json_text, read_float, read_integer
 from guiderail.support.partial_json import PartialJson
 
 if TYPE_CHECKING:
@@ -138,7 +140,7 @@ class _Open:
     tool: Tool
     tails: list[re.Pattern[str]]
     call: ToolCall
-    json: PartialJson = field(default_factory=PartialJson)
+    json: PartialJson = field(default_factory=lambda: PartialJson(parse_int=read_integer, parse_float=read_float))
     nested: NestedArguments | None = None
     scan: _Json = field(default_factory=_Json)
     members: dict[str, Any] = field(default_factory=dict)
@@ -178,6 +180,7 @@ class ToolCallReader:
             self._reasoning, self._step = [], self._thought
 
     # -- for users -----------------------------------------------------------------------------------------------
+    @checked
     def feed(self, chunk: str) -> list[ToolDelta]:
         """Reads more of the text and returns what is new.
 
@@ -418,8 +421,12 @@ class ToolCallReader:
             raise self._wrong("the arguments of a call must be a JSON object")
         end = state.scan.feed(self._text, self._at)
         text = self._text[self._at : len(self._text) if end is None else end]
+        try:
+            state.json.feed(text)
+        except PatternError as error:
+            reason = error.message.partition(";")[0]
+            raise self._wrong(f"the arguments of a call must be JSON, but {reason}") from error
         self._at += len(text)
-        state.json.feed(text)
         self._tell(text)
         if end is None:
             return False

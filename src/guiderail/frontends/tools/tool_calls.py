@@ -97,6 +97,7 @@ class ToolCalls(Constraint):
         """Returns the reader that finds reasoning, content and calls, as :meth:`parse` does."""
         return CallsReading(self)
 
+    @checked
     def parse(self, text: str) -> ToolText:
         """Parses a complete text into reasoning, content and calls.
 

@@ -69,6 +69,7 @@ class XmlSchema(Constraint):
                 self._model = read_schema(self.schema, self.options, self.root)
             return self._model
 
+    @checked
     def read(self, text: str) -> Any:
         """Decodes a document with ``xmlschema``, into dicts, lists and Python values.
 
