@@ -35,7 +35,7 @@ LEAVING = {
     ),
     "distinct": gr.json_schema({"type": "array", "uniqueItems": True, "items": {"type": ["integer", "object"]}}),
     "look-around": gr.regex(r"(?=.*1)(?!.*zz)(?:[a-z]{1,4}[0-9 ]{2,9}){3,40}"),
-    "complement": ~gr.regex(".*aba.*") & gr.regex("[^z]{0,60}"),
+    "complement": ~gr.regex(".*a[^b]{9}b.*") & gr.regex("[^z]{0,60}"),
     "special": KEYED + gr.special_token("<eos>") + gr.regex("d{3}"),
 }
 MIB = 1 << 20

@@ -72,7 +72,7 @@ class Abstraction final : public Family {
   bool excluding(Id e, Excluding& out);
   bool matches_all(Id e, u32 chars);
   bool extends(Id e, u32 chars);
-  bool told_apart(Id e, u32 chars, ByteSet& read);
+  bool ascii_read(Id e, u32 chars, ByteSet& read);
   bool never_ends(const Excluding& of);
   Id with_count(const Excluding& of, u32 min);
   bool hinges_on_text(Id e);

@@ -63,7 +63,7 @@ bool Abstraction::extends(Id e, u32 chars) {
 
 // The ASCII characters that e reads, apart from parts that match all texts of some characters. False: they cannot be
 // told, or take too long.
-bool Abstraction::told_apart(Id e, u32 chars, ByteSet& read) {
+bool Abstraction::ascii_read(Id e, u32 chars, ByteSet& read) {
   std::vector<Id> open{e};
   std::unordered_set<Id> seen;
   while (!open.empty()) {
@@ -135,7 +135,7 @@ Id Abstraction::with_count(const Excluding& of, u32 min) {
 bool Abstraction::never_ends(const Excluding& of) {
   ByteSet read;
   for (const Id m : of.members)
-    if (node(m).kind == Kind::Not && !told_apart(node(m).body(), node(of.body).a, read)) return false;
+    if (node(m).kind == Kind::Not && !ascii_read(node(m).body(), node(of.body).a, read)) return false;
   const ByteSet& free = charset_ptr(node(of.body).a)->first();
   for (unsigned c = 0; c < 0x80; ++c)
     if (free.has(static_cast<u8>(c)) && !read.has(static_cast<u8>(c))) return true;
