@@ -223,7 +223,7 @@ def test_what_a_matcher_can_do(lib: Library, vocabulary: c.c_void_p) -> None:
     assert lib.asked(c.c_bool, "matcher_accept_bytes", m, b"xyz", 3)
     assert lib.asked(c.c_bool, "matcher_is_accepting", m) and lib.asked(c.c_bool, "matcher_is_complete", m)
     assert lib.accept(m, 262) and lib.asked(c.c_bool, "matcher_is_terminated", m)
-    with pytest.raises(c_library.Error, match="after a stop token") as caught:
+    with pytest.raises(c_library.Error, match="ended with a stop token") as caught:
         lib.mask(m, WORDS)
     assert (caught.value.status, caught.value.code) == (MATCHER, "matcher-terminated")
     lib.matcher_reset(m)

@@ -96,7 +96,7 @@ def started(name: str, known: Iterable[str]) -> str:
     """The end of a message about a start rule that does not exist."""
     near = resembling(name, known)
     some = next(iter(known), None) if near is None else near
-    example = "…" if some is None else repr(some)
+    example = "…" if some is None else repr(str(some))
     return f"; pass the rule to start from, such as start={example}, or rename it to {name!r}"
 
 
