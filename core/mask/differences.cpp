@@ -413,31 +413,25 @@ bool MaskBuilder::bounded_strings(Id e, u32) {
            arena_.charset_ptr(arena_.node(n.body()).a) == CharSet::any();
   };
   const Escapes mode = static_cast<Escapes>(arena_.node(head).min);
-  Id length = escaped_text(arena_.node(head)), text = arena_.any_text();
+  const Id length = escaped_text(arena_.node(head));
   if (Abstraction::Uncounted of; Abstraction::of(arena_).uncounted(length, of)) return cut_strings(e, tail, of, mode);
-  const bool both = arena_.node(length).kind == Kind::And;
-  if (both) {
+  if (arena_.node(length).kind == Kind::And) {
     const auto members = arena_.operands(length);
     if (members.size() != 2) return false;
-    const Id one = members[0], other = members[1];
-    length = any_repeat(one) ? one : other;
-    text = any_repeat(one) ? other : one;
-    if (!any_repeat(length) || arena_.node(length).max != kInf || !ends_endless(text)) return false;
+    const bool first = any_repeat(members[0]);
+    const Id counted = members[first ? 0 : 1], text = members[first ? 1 : 0];
+    if (!any_repeat(counted) || arena_.node(counted).max != kInf || !ends_endless(text)) return false;
+    const u32 least = arena_.node(counted).min;
+    return least > 0 && cut_strings(e, tail, {text, least, kInf, true}, mode);
   }
   if (!any_repeat(length)) return false;
   const u32 min = arena_.node(length).min, max = arena_.node(length).max;
   if (min == 0 && max == kInf) return false;
-  const Id any = arena_.concat(Escaped::of(arena_).escaped(text, mode), tail);
+  const Id any = arena_.concat(Escaped::of(arena_).escaped(arena_.any_text(), mode), tail);
   if (!may_draw_apart(any)) return false;
   const auto entry = entry_of(any);
   if (arena_.cap_hit()) return false;
   const std::vector<Leaving>& leaving = *leaving_of(any, *entry, mode);
-  if (both) {
-    copy(*entry);
-    for (const Leaving& l : leaving)
-      if (l.chars < min && !l.open) unset(l.token);
-    return true;
-  }
   if (auto inside = vocabulary_.string_of(max, mode)) scratch_->add(inside);
   for (const Leaving& l : leaving) {
     if (l.chars < min || l.chars > max) continue;

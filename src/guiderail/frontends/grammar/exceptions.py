@@ -164,9 +164,8 @@ class _Nonempty:
             return repetition(found[0], 1, e.max)
         if isinstance(e, syntax.Choice):
             return choice(found)
-        if (
-            isinstance(e, syntax.Sequence) and len(found) <= _MOST_PARTS
-        ):  # the first part that is not empty, and the rest
+        if isinstance(e, syntax.Sequence) and len(found) <= _MOST_PARTS:
+            # the first part that is not empty, and the rest
             return choice([sequence([kid, *e.parts[i + 1 :]]) for i, kid in enumerate(found)])
         return None
 
