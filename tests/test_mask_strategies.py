@@ -206,6 +206,23 @@ FORBIDDEN = ["ab", "b a", "é", "c$", "^a", "a.c", "bb", '"', "aéa", "[bc]a", r
              r"\bab\b", r"\b(?:a|bb)\b", r"b\b", "a(?!b)", "a+$"]  # fmt: skip
 
 
+LETTERS = [
+    b"ab",
+    b"b a",
+    b"abc",
+    b"c a ",
+    "éa".encode(),
+    b"\xc3",
+    b'a"',
+    b'", "b',
+    b"\\n",
+    b"\\u00e9",
+    b"bbbb",
+    b"a-",
+    *MARKS,
+]
+
+
 def forbidding(seed: int) -> Case:
     """Texts without certain words, between two lengths near and far."""
     rng = random.Random(f"forbidding {seed}")
@@ -225,10 +242,45 @@ def forbidding(seed: int) -> Case:
             schema["pattern"] = rng.choice(["^[abcé ]*$", "^[^<>]*$", "^[a-c]+$"])
         outside = [schema, {"type": "array", "items": schema, "maxItems": 2}, {"properties": {"a": schema}}]
         constraint = gr.json_schema(rng.choice(outside), escapes=rng.choice(["canonical", "all"]))
-    return constraint, pieces(
-        rng,
-        [b"ab", b"b a", b"abc", b"c a ", "éa".encode(), b"\xc3", b'a"', b'", "b', b"\\n", b"\\u00e9", b"bbbb", *MARKS],
+    return constraint, pieces(rng, LETTERS)
+
+
+def lengths(seed: int) -> Case:
+    """Texts of bounded length that end in a way of their own."""
+    rng = random.Random(f"lengths {seed}")
+    classes = ["[abc]", "[a-c é]", ".", r"[^\s]", r"\w", "[ab]", "[^a]", r"[\x20-\x7e]"]
+    one, other = rng.choice(classes), rng.choice(classes)
+    first, last = (rng.choice(["[a-c]", "[ab]", "c", r"\w", "[^a]", "é", "."]) for _ in range(2))
+    low = rng.choice([0, 0, 1, 3])
+    count = f"{{{low},{low + rng.choice([1, 2, 4, 9, 30])}}}"
+    words = "|".join(rng.sample(["ab", "abc", "ca", "b", "éa", "bb c"], rng.randint(1, 3)))
+    pattern = rng.choice(
+        [
+            f"{first}{one}{count}{last}",
+            f"{first}({one}{count}{last})?",
+            f"{first}({one}*{last})?(-{first}({one}{count}{last})?)*",
+            f"{one}{count}{first}{last}",
+            f"({one}{count}{first}|{one}{count}{last})",
+            f"{one}{count}-{other}{count}{last}",
+            f"{first}?{one}{count}{last}?",
+            f"{first}{{2}}{one}*({words})?",
+            f"({words}){one}{count}{last}",
+            f".*({words}).*",
+            rf"{one}*\b({words})\b{one}*",
+            f"({first}+-)*{last}+",
+            f"(?!.*({words})){first}{one}{count}{last}",
+        ]
     )
+    if rng.random() < 0.2:
+        return gr.regex(pattern), pieces(rng, LETTERS)
+    schema: dict[str, Any] = {"type": "string", "pattern": f"^(?:{pattern})$"}
+    if rng.random() < 0.6:
+        schema["minLength"] = low = rng.choice([0, 0, 1, 2, 5, 12])
+        schema["maxLength"] = low + rng.choice([0, 1, 2, 4, 9, 30])
+    if rng.random() < 0.2:
+        schema["not"] = {"pattern": rng.choice(["ab", "^a", "c$", "é", "--"])}
+    outside = [schema, {"type": "array", "items": schema, "maxItems": 2}, {"properties": {"a": schema}}]
+    return gr.json_schema(rng.choice(outside), escapes=rng.choice(["canonical", "all"])), pieces(rng, LETTERS)
 
 
 def lexed(seed: int) -> Case:
@@ -371,6 +423,7 @@ FAMILIES: list[tuple[Callable[[int], Case], int]] = [
     (keys, 60),
     (groups, 60),
     (forbidding, 80),
+    (lengths, 100),
     (lexed, 12),
     (large, 6),
 ]
@@ -393,6 +446,15 @@ def test_a_cap_is_reached_by_each_mask_that_reads_up_to_it() -> None:
     with only([]):
         expected = walked(constraint, plain(texts), read)
     assert all(map(np.array_equal, walked(constraint, plain(texts), read), expected))
+
+
+def test_an_escape_may_follow_the_last_character_of_a_count() -> None:
+    """After twelve letters, only the dash may come; an escape may write it."""
+    constraint = gr.json_schema({"type": "string", "pattern": r"^\w{3,12}-$"}, escapes="all")
+    texts = sorted({b"bb\\", b"bbb\\", *(bytes([b]) for b in range(256))})
+    read = [texts.index(bytes([b])) for b in b'"abcabcabca']
+    mask = walked(constraint, plain(texts), read)[-1]
+    assert [mask[texts.index(text)] for text in (b"bb\\", b"bbb\\")] == [True, False]
 
 
 def test_masks_that_differ_below_large_nodes() -> None:
@@ -442,7 +504,7 @@ def test_each_alone_gives_the_walks_masks() -> None:
 @settings(PROPERTY, max_examples=60)
 @given(st.integers(0, 1 << 20), st.lists(st.sampled_from(NAMES), unique=True))
 def test_some_together_give_the_walks_masks(seed: int, names: list[str]) -> None:
-    family = [counted, json, keys, groups, forbidding, lexed][seed % 6]
+    family = [counted, json, keys, groups, forbidding, lengths, lexed][seed % 7]
     same(family(seed), random.Random(seed), [names])
 
 

@@ -67,6 +67,7 @@ inline constexpr int kMostTextNesting = 8;                 // of an examined tex
 inline constexpr std::size_t kMostTexts = 24;              // states of a text, including those inside characters
 inline constexpr std::size_t kMostStrings = 6;             // alternatives of a string that is compared with another
 inline constexpr u32 kMostPairs = 3000;                    // trie nodes compared below one first byte of two states
+inline constexpr std::size_t kMostPartsTold = 64;          // limit: parts around a count, alternatives with counts
 inline constexpr std::size_t kMostLast = 3000;             // limit: tokens that reach the greatest length of a string
 inline constexpr u32 kMostPairsInAll = 12'000;             // the same, below all of them
 inline constexpr std::size_t kMostApart = 16;              // masks derived from each other, nested

@@ -21,13 +21,13 @@ class Abstraction final : public Family {
   // R & C{m,n} without the bound n, where R excludes words; kEmpty: e is none, or the bound is near. A text of at most
   // `horizon` characters can be completed if it can without the bound.
   Id unbounded(Id e, u32 horizon);
-  // The same without any count, for a text between two characters: what can be completed is what can be completed
-  // without the count, except for texts shorter than `least`, and longer than `most`. `ends`: those of `most`
-  // characters can end there.
+  // -- lengths (lengths.cpp) --
+  // A text between two characters as another one, of `least` to `most` characters. What can be completed without these
+  // lengths can be completed within them, as long as `ending` characters are left.
   struct Uncounted {
     Id text;
     u32 least, most;
-    bool ends;
+    u32 ending;
   };
   bool uncounted(Id e, Uncounted& out);
   // e with the texts of keys and items in progress forgotten. Then it is unknown whether one is a repetition: what
@@ -70,11 +70,17 @@ class Abstraction final : public Family {
     bool closed = true;  // texts of R begin with texts of R
   };
   bool excluding(Id e, Excluding& out);
-  bool matches_all(Id e, u32 chars);
-  bool extends(Id e, u32 chars);
-  bool ascii_read(Id e, u32 chars, ByteSet& read);
+  bool matches_all(Id e, Id text);
+  bool extends(Id e, Id text);
+  bool ascii_read(Id e, Id text, ByteSet& read);
+  ByteSet common_ascii(Id e);
+  bool never_ends(std::span<const Id> members, Id text, const ByteSet& free);
   bool never_ends(const Excluding& of);
   Id with_count(const Excluding& of, u32 min);
+  bool counted_class(Id e) const;
+  bool reads_only(Id e, u32 chars);
+  u32 any_length_from(Id e);
+  Uncounted without_lengths(Id e);
   bool hinges_on_text(Id e);
   u32 slack(Id e);  // at most how many characters complete a match from any state reachable from e
   Id elided(u32 begins);
@@ -95,6 +101,8 @@ class Abstraction final : public Family {
   std::unordered_map<Id, u32> slack_memo_;
   std::unordered_map<Id, bool> characters_memo_;  // see only_characters()
   std::unordered_map<u64, Id> cap_memo_;
+  std::unordered_map<Id, u32> any_length_memo_;
+  std::unordered_map<u64, bool> reads_memo_;  // by expression and characters
   FlatMap<Id> elided_memo_, key_memo_, after_memo_;
 };
 

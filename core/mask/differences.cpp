@@ -364,27 +364,12 @@ const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const Mas
   return &leaving_.emplace(e, std::move(out)).first->second;
 }
 
-// Does every match, even once it has begun, end in a loop? Then there are matches of any length.
-bool MaskBuilder::ends_endless(Id text, int depth) const {
-  const Node& n = arena_.node(text);
-  switch (n.kind) {
-    case Kind::Repeat: return arena_.endless_class(text) != kNone;
-    case Kind::Concat: return ends_endless(n.tail(), depth);
-    case Kind::Union: {
-      if (depth > kMostTextNesting) return false;
-      const auto members = arena_.operands(text);
-      return std::all_of(members.begin(), members.end(), [&](Id m) { return ends_endless(m, depth + 1); });
-    }
-    default: return false;
-  }
-}
-
 // The mask of a string without its count, minus the tokens that the count forbids.
 bool MaskBuilder::cut_strings(Id e, Id tail, const Abstraction::Uncounted& of, Escapes mode) {
   const Id free = arena_.concat(Escaped::of(arena_).escaped(of.text, mode), tail);
   const auto longer = vocabulary_.strings_longer(of.most, mode);
-  const auto last = of.ends || of.most == 0 ? longer.first(0) : vocabulary_.strings_longer(of.most - 1, mode);
-  const std::size_t at_end = of.ends ? 0 : last.size() - longer.size();
+  const auto last = vocabulary_.strings_longer(of.most - std::min(of.most, of.ending), mode);
+  const std::size_t at_end = last.size() - longer.size();
   if (at_end > kMostLast || !may_draw_apart(free)) return false;
   const auto entry = entry_of(free);
   if (arena_.cap_hit()) return false;
@@ -399,9 +384,8 @@ bool MaskBuilder::cut_strings(Id e, Id tail, const Abstraction::Uncounted& of, E
 }
 
 // A string of m to n more characters, of any kind. Its tokens are those that stay in a string of any text and read at
-// most n characters, and those that leave such a string after m to n characters. If the text is constrained but has
-// matches of any length, and n is infinite: the mask without the length, minus the tokens that leave too early. If it
-// must not contain certain words: the mask without n, or without both, minus the tokens of other lengths.
+// most n characters, and those that leave such a string after m to n characters. If the text is constrained but goes
+// on for any length: the mask without the lengths, minus the tokens of other lengths.
 bool MaskBuilder::bounded_strings(Id e, u32) {
   if (!blank() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText)) return false;
   const Id head = arena_.node(e).head(), tail = arena_.node(e).tail();
@@ -415,15 +399,6 @@ bool MaskBuilder::bounded_strings(Id e, u32) {
   const Escapes mode = static_cast<Escapes>(arena_.node(head).min);
   const Id length = escaped_text(arena_.node(head));
   if (Abstraction::Uncounted of; Abstraction::of(arena_).uncounted(length, of)) return cut_strings(e, tail, of, mode);
-  if (arena_.node(length).kind == Kind::And) {
-    const auto members = arena_.operands(length);
-    if (members.size() != 2) return false;
-    const bool first = any_repeat(members[0]);
-    const Id counted = members[first ? 0 : 1], text = members[first ? 1 : 0];
-    if (!any_repeat(counted) || arena_.node(counted).max != kInf || !ends_endless(text)) return false;
-    const u32 least = arena_.node(counted).min;
-    return least > 0 && cut_strings(e, tail, {text, least, kInf, true}, mode);
-  }
   if (!any_repeat(length)) return false;
   const u32 min = arena_.node(length).min, max = arena_.node(length).max;
   if (min == 0 && max == kInf) return false;

@@ -324,7 +324,7 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
         for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i) {
           const u32 at = mask.exits[i];
           const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
-          if (read >= loop.max) continue;
+          if (read > loop.max) continue;
           if (Id next = step(after(loop, read), static_cast<u8>(b)); next != kEmpty) enter(next, at);
         }
       }

@@ -191,7 +191,6 @@ class MaskBuilder {
     bool open;
   };
   const std::vector<Leaving>* leaving_of(Id e, const MaskEntry& entry, Escapes mode);
-  bool ends_endless(Id text, int depth = 0) const;
   Id key_form(Id e, const KeyParts& parts);
   bool holds_object(Id text, int unions = 0) const;
   Id nested_form(Id e);

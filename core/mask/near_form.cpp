@@ -1,9 +1,6 @@
 // The near form of an expression: what the bytes of one token can tell of it. Counters far from their bounds are cut,
 // so that `.{0,4000}` has a handful of masks instead of 4,000. The texts of keys and items in progress are forgotten.
 #include <algorithm>
-#include <unordered_set>
-
-#include "base/work.hpp"
 
 #include "mask/abstraction.hpp"
 
@@ -35,128 +32,6 @@ u32 Abstraction::slack(Id e) {
   }
   slack_memo_.emplace(e, s);
   return s;
-}
-
-// Does e match all texts of some characters?
-bool Abstraction::matches_all(Id e, u32 chars) {
-  const Node& n = node(e);
-  return e == arena_.any_text() || (n.kind == Kind::Repeat && n.min == 0 && n.max == kInf &&
-                                    node(n.body()).kind == Kind::Class && node(n.body()).a == chars);
-}
-
-// Does each text of these characters that begins with a match of e match, too?
-bool Abstraction::extends(Id e, u32 chars) {
-  std::vector<Id> open{e};
-  std::unordered_set<Id> seen;
-  while (!open.empty()) {
-    e = open.back();
-    open.pop_back();
-    while (node(e).kind == Kind::Concat) e = node(e).tail();
-    if (!seen.insert(e).second || matches_all(e, chars)) continue;
-    const Node& n = node(e);
-    if ((n.kind != Kind::Union && n.kind != Kind::And) || seen.size() > kMostTold) return false;
-    for (const Id m : operands(e)) open.push_back(m);
-  }
-  Work::spend(seen.size() / 8);
-  return true;
-}
-
-// The ASCII characters that e reads, apart from parts that match all texts of some characters. False: they cannot be
-// told, or take too long.
-bool Abstraction::ascii_read(Id e, u32 chars, ByteSet& read) {
-  std::vector<Id> open{e};
-  std::unordered_set<Id> seen;
-  while (!open.empty()) {
-    e = open.back();
-    open.pop_back();
-    if (!seen.insert(e).second || matches_all(e, chars)) continue;
-    if (seen.size() > kMostTold) return false;
-    const Node& n = node(e);
-    switch (n.kind) {
-      case Kind::Epsilon:
-      case Kind::ClassTail: break;  // within a character beyond ASCII
-      case Kind::Class: read |= charset_ptr(n.a)->first(); break;
-      case Kind::Bytes: read |= first(e); break;
-      case Kind::Switch:
-        for (u32 i = 0; i < arena_.edge_count(n); ++i) open.push_back(arena_.edge(n, i).to);
-        read |= first(e);
-        break;
-      case Kind::Concat:
-        open.push_back(n.head());
-        open.push_back(n.tail());
-        break;
-      case Kind::Union:
-      case Kind::And:
-        for (const Id m : operands(e)) open.push_back(m);
-        break;
-      case Kind::Repeat: open.push_back(n.body()); break;
-      default: return false;
-    }
-  }
-  Work::spend(seen.size() / 8);
-  return true;
-}
-
-// Is e an intersection of one C{m,n} with expressions that exclude words?
-bool Abstraction::excluding(Id e, Excluding& out) {
-  if (node(e).kind != Kind::And || arena_.has_raw_bytes() || has(e, kHasLook | kHasRef)) return false;
-  out = {.members = Ids(operands(e))};
-  for (std::size_t i = 0; i < out.members.size(); ++i) {
-    const Id m = out.members[i];
-    const bool inside = node(m).kind == Kind::Concat && node(node(m).head()).kind == Kind::ClassTail;
-    const Node& n = node(inside ? node(m).tail() : m);
-    if (n.kind == Kind::Repeat && node(n.body()).kind == Kind::Class && !n.b && out.body == kEmpty) {
-      out.counted = i;
-      out.begun = inside ? node(m).head() : kEpsilon;
-      out.body = n.body();
-      out.min = n.min;
-      out.max = n.max;
-    } else if (node(m).kind != Kind::Not) {
-      return false;
-    }
-  }
-  if (out.body == kEmpty) return false;
-  const u32 chars = node(out.body).a;
-  out.closed = std::ranges::all_of(out.members,
-                                   [&](Id m) { return node(m).kind != Kind::Not || extends(node(m).body(), chars); });
-  return true;
-}
-
-// The same with another count.
-Id Abstraction::with_count(const Excluding& of, u32 min) {
-  Ids members = of.members;
-  members[of.counted] = concat(of.begun, repeat(of.body, min, kInf));
-  return intersect(members);
-}
-
-// Does some character always lead from a text that can be completed to a whole one? So does one that none of the words
-// contains. Only parts that match all texts read it, and they would read anything else in its place: if a text were
-// forbidden that ends with it, all continuations of what is before it would be.
-bool Abstraction::never_ends(const Excluding& of) {
-  ByteSet read;
-  for (const Id m : of.members)
-    if (node(m).kind == Kind::Not && !ascii_read(node(m).body(), node(of.body).a, read)) return false;
-  const ByteSet& free = charset_ptr(node(of.body).a)->first();
-  for (unsigned c = 0; c < 0x80; ++c)
-    if (free.has(static_cast<u8>(c)) && !read.has(static_cast<u8>(c))) return true;
-  return false;
-}
-
-Id Abstraction::unbounded(Id e, u32 horizon) {
-  Excluding of;
-  if (!excluding(e, of) || of.max == kInf) return kEmpty;
-  const u32 needed =
-      of.closed ? of.min : add_sat(of.min, 1);  // a prefix of a match is one, or one with a character more
-  return add_sat(needed, horizon) <= of.max && (of.closed || never_ends(of)) ? with_count(of, of.min) : kEmpty;
-}
-
-bool Abstraction::uncounted(Id e, Uncounted& out) {
-  Excluding of;
-  if (!excluding(e, of) || of.begun != kEpsilon || (of.min == 0 && of.max == kInf)) return false;
-  const bool all = (!of.closed || of.min > 1 || of.max == kInf) && never_ends(of);
-  if (!all && !of.closed) return false;
-  out = {with_count(of, all ? 0 : of.min), all ? of.min : 0, of.max, of.closed};
-  return out.text != e;
 }
 
 // Does e match whole characters only? A complement also matches other bytes. Parts are shared, so there may be
