@@ -269,6 +269,7 @@ def lengths(seed: int) -> Case:
             rf"{one}*\b({words})\b{one}*",
             f"({first}+-)*{last}+",
             f"(?!.*({words})){first}{one}{count}{last}",
+            *(f"{label}(\\.{label})*" for label in ("[ab]([a-c-]{0,12}[ab])?", "[a-c]{0,9}[ab]")),
         ]
     )
     if rng.random() < 0.2:

@@ -383,11 +383,55 @@ bool MaskBuilder::cut_strings(Id e, Id tail, const Abstraction::Uncounted& of, E
   return true;
 }
 
+// The paths of tokens that read many characters of a class before others, by number, greatest first.
+const std::vector<MaskBuilder::LongRun>& MaskBuilder::long_runs(const ClassMask& mask) {
+  const auto [it, fresh] = long_runs_.try_emplace(mask.chars);
+  if (!fresh) return it->second;
+  for (const u32 node : mask.exits)
+    if (const u32 read = trie_.nodes[trie_.parents[node]].chars; read > kShortRun) it->second.push_back({read, node});
+  std::ranges::sort(it->second, [](const LongRun& a, const LongRun& b) { return a.chars > b.chars; });
+  Work::spend(mask.exits.size() / kNodesPerStep);
+  owned(Strategy::BoundedStrings) += bytes_of(it->second);
+  return it->second;
+}
+
+// A text, or one in a string, that begins with at most n characters of a class, such as a label of a host name: the
+// mask without the bound, minus the tokens that begin with more of them.
+bool MaskBuilder::bounded_run(Id e) {
+  if (arena_.has(e, kUnknownText | kHasScan | kHasLook) || arena_.first(e).words[2]) return false;
+  const auto [head, tail] = unstack(arena_, e);
+  const Node& n = arena_.node(head);
+  const bool string = is_escaped(n);
+  Abstraction::Run run;
+  if (string && escapes_of(n) != Escapes::Canonical) return false;
+  if (!Abstraction::of(arena_).open_run(string ? escaped_text(n) : e, run) || run.most <= kShortRun) return false;
+  const CharSet::Ptr chars = arena_.charset_ptr(run.chars);
+  if (string && CharSet::intersect(*chars, *raw_characters()) != chars) return false;
+  const Id free = string ? arena_.concat(Escaped::of(arena_).escaped(run.text, Escapes::Canonical), tail) : run.text;
+  if (!may_draw_apart(free)) return false;
+  const auto mask = class_mask(chars, 0);
+  const u32 longest = mask->tokens.empty() ? 0 : mask->most;
+  const auto upto = [&](u32 most) { return longest == 0 ? 0 : mask->upto[std::min(most, longest)]; };
+  const u32 before = upto(run.most - 1), within = upto(run.most);
+  if (within - before > kMostLast) return false;
+  const auto entry = entry_of(free);
+  if (arena_.cap_hit()) return false;
+  copy(*entry);
+  for (u32 i = before; i < within; ++i)
+    if (const int token = mask->tokens[i]; read(e, vocabulary_.bytes(static_cast<u32>(token))) == kEmpty) unset(token);
+  for (std::size_t i = within; i < mask->tokens.size(); ++i) unset(mask->tokens[i]);
+  for (const LongRun& one : long_runs(*mask)) {
+    if (one.chars <= run.most) break;
+    for (const u32 token : trie_.below(one.node)) unset(static_cast<int>(token));
+  }
+  return true;
+}
+
 // A string of m to n more characters, of any kind. Its tokens are those that stay in a string of any text and read at
 // most n characters, and those that leave such a string after m to n characters. If the text is constrained but goes
 // on for any length: the mask without the lengths, minus the tokens of other lengths.
-bool MaskBuilder::bounded_strings(Id e, u32) {
-  if (!blank() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText)) return false;
+bool MaskBuilder::bounded_string(Id e) {
+  if (arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText)) return false;
   const Id head = arena_.node(e).head(), tail = arena_.node(e).tail();
   if (!is_escaped(arena_.node(head))) return false;
   if (const ByteSet& first = arena_.first(tail); !first.has('"') || first.count() != 1) return false;
@@ -417,5 +461,7 @@ bool MaskBuilder::bounded_strings(Id e, u32) {
   }
   return true;
 }
+
+bool MaskBuilder::bounded_strings(Id e, u32) { return blank() && (bounded_string(e) || bounded_run(e)); }
 
 }  // namespace guiderail

@@ -354,6 +354,45 @@ Abstraction::Uncounted Abstraction::without_lengths(Id e) {
   }
 }
 
+// Alternatives: C{0,n} D t, where D is in C and t begins with none of its characters, and others that begin with none.
+bool Abstraction::open_run(Id e, Run& out) {
+  Ids open{e}, texts, others, after_runs;
+  out = {};
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    if (open.size() > kMostPartsTold) return false;
+    const auto [head, tail] = unstack(open[i]);
+    const Node& n = node(head);
+    if (n.kind == Kind::Union) {
+      for (const Id m : Ids(operands(head))) open.push_back(concat(m, tail));
+    } else if (n.kind == Kind::Repeat && !counted_class(head) && !n.b && n.min == 0 && n.max == 1) {
+      open.push_back(concat(n.body(), tail));
+      open.push_back(tail);
+    } else if (!counted_class(head) || n.max == kInf) {
+      others.push_back(open[i]);
+    } else {
+      const u32 chars = node(n.body()).a, most = add_sat(n.max, 1);
+      const auto [last, after] = unstack(tail);
+      if (n.min != 0 || node(last).kind != Kind::Class || !charset_ptr(chars)->covers(*charset_ptr(node(last).a)))
+        return false;
+      if (!texts.empty() && (out.chars != chars || out.most != most)) return false;
+      out.chars = chars;
+      out.most = most;
+      after_runs.push_back(after);
+      texts.push_back(concat(repeat(n.body(), 0, kInf), tail));
+    }
+  }
+  if (texts.empty() || !charset_ptr(out.chars)->ascii_only()) return false;
+  after_runs.append(others);
+  for (const Id other : after_runs) {
+    ByteSet both = first(other);
+    both &= charset_ptr(out.chars)->first();
+    if (both.any()) return false;
+  }
+  texts.append(others);
+  out.text = unite(texts);
+  return true;
+}
+
 bool Abstraction::uncounted(Id e, Uncounted& out) {
   Excluding of;
   if (excluding(e, of)) {

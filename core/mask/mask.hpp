@@ -107,6 +107,12 @@ class MaskBuilder {
   bool several_keys(Id e, u32 node);
   bool keywords(Id e, u32 node);
   bool bounded_strings(Id e, u32 node);
+  bool bounded_string(Id e);
+  bool bounded_run(Id e);
+  struct LongRun {
+    u32 chars, node;
+  };
+  const std::vector<LongRun>& long_runs(const ClassMask& mask);
   bool cut_strings(Id e, Id tail, const Abstraction::Uncounted& of, Escapes mode);
   bool composed_strings(Id e, u32 node);
   bool prefix_summaries(Id e, u32 node);
@@ -468,7 +474,8 @@ class MaskBuilder {
   std::unordered_map<u32, KeyHits> text_hits_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that differ little from others
   std::unordered_map<Id, bool> never_dies_;                        // by text
-  std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by string of any text, with what follows it
+  std::map<CharSet::Ptr, std::vector<LongRun>> long_runs_;
+  std::unordered_map<Id, std::vector<Leaving>> leaving_;  // by string of any text, with what follows it
   std::unordered_map<std::vector<Id>, std::vector<TextDifference>, KeyHash> text_differences_;  // by pairs of texts
   std::array<std::size_t, kStrategies> owned_{};  // bytes that the elements of these maps own
   std::size_t& owned(Strategy s) { return owned_[static_cast<std::size_t>(s)]; }

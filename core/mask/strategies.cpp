@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<StrategyInfo, kStrategies> kInfo{{
     {"several-keys", "strings", "keys that may be names: the mask of any key, and what completes a name"},
     {"keywords", "large", "a lexeme with keywords among its texts: the mask without keywords, then those"},
-    {"bounded-strings", "root", "a string of m to n characters: the tokens of any string, by their length"},
+    {"bounded-strings", "root", "a string of m to n characters: the mask of any length, and the lengths of tokens"},
     {"composed-strings", "root", "a string: the tokens that its text allows, and those that what follows it allows"},
     {"prefix-summaries", "root", "h t: what stays within h, found once, then t from the places where h may end"},
     {"string-differences", "root", "a string or key that leads to another one: its mask, and where the two differ"},
@@ -113,7 +113,7 @@ std::size_t MaskBuilder::memory(Strategy s) const {
   const std::size_t own = owned_[static_cast<std::size_t>(s)];
   switch (s) {
     case Strategy::SeveralKeys: return own + bytes_of(name_paths_);
-    case Strategy::BoundedStrings: return own + bytes_of(leaving_);
+    case Strategy::BoundedStrings: return own + bytes_of(leaving_) + bytes_of(long_runs_);
     case Strategy::StringDifferences: return own + bytes_of(text_differences_);
     case Strategy::AbsorbingStrings: return own + bytes_of(never_dies_);
     case Strategy::StateDifferences: return own + bytes_of(kept_);
