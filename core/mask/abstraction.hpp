@@ -87,6 +87,10 @@ class Abstraction final : public Family {
   Id with_count(const Excluding& of, u32 min);
   bool counted_class(Id e) const;
   bool reads_only(Id e, u32 chars);
+  struct Span {
+    u32 least, most;
+  };
+  Span lengths_of(Id e);
   u32 any_length_from(Id e);
   Uncounted without_lengths(Id e);
   bool hinges_on_text(Id e);
@@ -109,6 +113,7 @@ class Abstraction final : public Family {
   std::unordered_map<Id, u32> slack_memo_;
   std::unordered_map<Id, bool> characters_memo_;  // see only_characters()
   std::unordered_map<u64, Id> cap_memo_;
+  std::unordered_map<Id, Span> lengths_memo_;
   std::unordered_map<Id, u32> any_length_memo_;
   std::unordered_map<u64, bool> reads_memo_;  // by expression and characters
   FlatMap<Id> elided_memo_, key_memo_, after_memo_;

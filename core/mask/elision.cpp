@@ -63,6 +63,7 @@ void Abstraction::describe(Id e, Description& to) const {
 
 void Abstraction::count(Tally& to) const {
   to.add("abstractions", bytes_of(slack_memo_) + bytes_of(characters_memo_) + bytes_of(cap_memo_) +
+                             bytes_of(reads_memo_) + bytes_of(lengths_memo_) + bytes_of(any_length_memo_) +
                              elided_memo_.memory() + key_memo_.memory() + after_memo_.memory());
 }
 

@@ -208,6 +208,62 @@ ByteSet Abstraction::common_ascii(Id e) {
   return common;
 }
 
+// Lengths between which there are texts of e of any length. None are known if the least is kInf.
+Abstraction::Span Abstraction::lengths_of(Id e) {
+  const Node& n = node(e);
+  if (has(e, kUntold)) return {kInf, 0};
+  if (n.kind == Kind::Class || n.kind == Kind::Epsilon) return {n.shortest, n.longest};
+  if (auto it = lengths_memo_.find(e); it != lengths_memo_.end()) return it->second;
+  Span found{n.shortest, n.shortest};
+  switch (n.kind) {
+    case Kind::Concat: {
+      Ids parts;
+      Id tail = e;
+      for (; node(tail).kind == Kind::Concat && !lengths_memo_.contains(tail); tail = node(tail).tail())
+        parts.push_back(tail);
+      found = lengths_of(tail);
+      for (std::size_t i = parts.size(); i-- > 0;) {
+        const Span head = lengths_of(node(parts[i]).head());
+        found = {add_sat(head.least, found.least), add_sat(head.most, found.most)};
+        lengths_memo_.emplace(parts[i], found);
+      }
+      return found;
+    }
+    case Kind::Union: {
+      std::vector<Span> spans;
+      for (const Id m : Ids(operands(e))) spans.push_back(lengths_of(m));
+      std::ranges::sort(spans, {}, &Span::least);
+      Span last = found = spans[0];
+      for (const Span& one : spans) {
+        if (one.least == kInf) break;
+        last = one.least <= add_sat(last.most, 1) ? Span{last.least, std::max(last.most, one.most)} : one;
+        if (last.most - last.least >= found.most - found.least) found = last;
+      }
+      break;
+    }
+    case Kind::Repeat: {
+      const auto [least, most] = n.b ? Span{kInf, 0} : lengths_of(n.body());
+      if (least == kInf) break;
+      // k iterations have k least to k most characters, and join those of one more if k (most - least) >= least - 1.
+      const u32 wide = most - least;
+      u32 from = n.min;
+      if (least > 1) from = wide == 0 ? n.max : std::max(from, (least - 2) / wide + 1);
+      if (from >= n.max)
+        found = {mul_sat(least, n.min), mul_sat(most, n.min)};
+      else
+        found = {mul_sat(least, from), mul_sat(most, n.max)};
+      break;
+    }
+    case Kind::Switch:
+    case Kind::Bytes:
+    case Kind::ClassTail: break;
+    default: found = {kInf, 0}; break;
+  }
+  Work::spend();
+  lengths_memo_.emplace(e, found);
+  return found;
+}
+
 // The least known n such that whatever was read of a match, some texts of n characters complete it, and so do texts of
 // any greater length; kInf: none is known.
 u32 Abstraction::any_length_from(Id e) {
@@ -235,6 +291,9 @@ u32 Abstraction::any_length_from(Id e) {
         found = n.max == kInf ? n.min : kInf;
       else
         found = add_sat(any_length_from(n.body()), mul_sat(n.min, body.shortest));
+      if (n.max != kInf || body.kind == Kind::Class) break;
+      if (const Span all = lengths_of(e); all.most == kInf && all.least != kInf)  // after the iteration in progress
+        found = std::min(found, add_sat(slack(n.body()), all.least));
       break;
     }
     case Kind::Concat: {

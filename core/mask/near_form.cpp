@@ -9,7 +9,7 @@ namespace guiderail {
 u32 Abstraction::slack(Id e) {
   const Node& n = node(e);
   auto some_length = [&](Id part) { return has(part, kSearch) ? node(part).longest : node(part).shortest; };  // at most
-  if (n.longest != kInf) return n.longest;
+  if (n.kind != Kind::Concat && n.kind != Kind::Union && n.kind != Kind::Repeat) return n.longest;
   if (auto it = slack_memo_.find(e); it != slack_memo_.end()) return it->second;
   u32 s = kInf;
   switch (n.kind) {
@@ -30,6 +30,7 @@ u32 Abstraction::slack(Id e) {
     case Kind::Repeat: s = add_sat(slack(n.body()), mul_sat(n.min, some_length(n.body()))); break;
     default: break;
   }
+  s = std::min(s, n.longest);
   slack_memo_.emplace(e, s);
   return s;
 }
