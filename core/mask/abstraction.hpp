@@ -30,12 +30,12 @@ class Abstraction final : public Family {
     u32 ending;
   };
   bool uncounted(Id e, Uncounted& out);
-  // An expression as another one, of which only texts are left that begin with at most so many characters of a class.
-  // What can be completed without this limit can be completed within it, as long as one character is left.
+  // An expression as another one, of which only texts are left that begin with at most `most` characters of a class.
+  // What can be completed without this limit can be completed within it, as long as `ending` characters are left.
   struct Run {
     Id text;
     u32 chars;  // an index of charset(); ASCII
-    u32 most;
+    u32 most, ending;
   };
   bool open_run(Id e, Run& out);
   // e with the texts of keys and items in progress forgotten. Then it is unknown whether one is a repetition: what

@@ -395,6 +395,23 @@ const std::vector<MaskBuilder::LongRun>& MaskBuilder::long_runs(const ClassMask&
   return it->second;
 }
 
+// The mask of another state, minus the tokens of a class that are longer than `most` characters. The last `ending`
+// characters before that are read.
+bool MaskBuilder::without_longer(Id e, Id free, const ClassMask& mask, u32 most, u32 ending) {
+  const auto upto = [&](u32 chars) { return mask.tokens.empty() ? 0 : mask.upto[std::min(chars, mask.most)]; };
+  const u32 from = upto(most - std::min(most, ending)), until = upto(most);
+  if (until - from > kMostLast || !may_draw_apart(free)) return false;
+  const auto entry = entry_of(free);
+  if (arena_.cap_hit()) return false;
+  copy(*entry);
+  for (u32 i = from; i < until; ++i) {
+    const u32 token = static_cast<u32>(mask.tokens[i]);
+    if (scratch_->has(token) && read(e, vocabulary_.bytes(token)) == kEmpty) unset(mask.tokens[i]);
+  }
+  for (std::size_t i = until; i < mask.tokens.size(); ++i) unset(mask.tokens[i]);
+  return true;
+}
+
 // A text, or one in a string, that begins with at most n characters of a class, such as a label of a host name: the
 // mask without the bound, minus the tokens that begin with more of them.
 bool MaskBuilder::bounded_run(Id e) {
@@ -408,23 +425,23 @@ bool MaskBuilder::bounded_run(Id e) {
   const CharSet::Ptr chars = arena_.charset_ptr(run.chars);
   if (string && CharSet::intersect(*chars, *raw_characters()) != chars) return false;
   const Id free = string ? arena_.concat(Escaped::of(arena_).escaped(run.text, Escapes::Canonical), tail) : run.text;
-  if (!may_draw_apart(free)) return false;
   const auto mask = class_mask(chars, 0);
-  const u32 longest = mask->tokens.empty() ? 0 : mask->most;
-  const auto upto = [&](u32 most) { return longest == 0 ? 0 : mask->upto[std::min(most, longest)]; };
-  const u32 before = upto(run.most - 1), within = upto(run.most);
-  if (within - before > kMostLast) return false;
-  const auto entry = entry_of(free);
-  if (arena_.cap_hit()) return false;
-  copy(*entry);
-  for (u32 i = before; i < within; ++i)
-    if (const int token = mask->tokens[i]; read(e, vocabulary_.bytes(static_cast<u32>(token))) == kEmpty) unset(token);
-  for (std::size_t i = within; i < mask->tokens.size(); ++i) unset(mask->tokens[i]);
+  if (!without_longer(e, free, *mask, run.most, run.ending)) return false;
   for (const LongRun& one : long_runs(*mask)) {
     if (one.chars <= run.most) break;
     for (const u32 token : trie_.below(one.node)) unset(static_cast<int>(token));
   }
   return true;
+}
+
+// A text of bounded length that goes on for any length.
+bool MaskBuilder::bounded_text(Id e) {
+  const Node& n = arena_.node(e);
+  if (n.kind == Kind::Repeat && arena_.node(n.body()).kind == Kind::Class) return false;  // a class mask does
+  if (arena_.has(e, kUnknownText | kHasScan | kHasToken | kHasItem)) return false;
+  Abstraction::Uncounted of;
+  return Abstraction::of(arena_).uncounted(e, of) && of.most != kInf &&
+         without_longer(e, of.text, *class_mask(CharSet::any(), 0), of.most, of.ending);
 }
 
 // A string of m to n more characters, of any kind. Its tokens are those that stay in a string of any text and read at
@@ -462,6 +479,8 @@ bool MaskBuilder::bounded_string(Id e) {
   return true;
 }
 
-bool MaskBuilder::bounded_strings(Id e, u32) { return blank() && (bounded_string(e) || bounded_run(e)); }
+bool MaskBuilder::bounded_strings(Id e, u32) {
+  return blank() && (bounded_string(e) || bounded_text(e) || bounded_run(e));
+}
 
 }  // namespace guiderail

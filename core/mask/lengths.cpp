@@ -413,9 +413,11 @@ Abstraction::Uncounted Abstraction::without_lengths(Id e) {
   }
 }
 
-// Alternatives: C{0,n} D t, where D is in C and t begins with none of its characters, and others that begin with none.
+// Alternatives: C{0,n} t or C{0,n} D t, where D is in C and t begins with none of its characters, and others that begin
+// with none.
 bool Abstraction::open_run(Id e, Run& out) {
-  Ids open{e}, texts, others, after_runs;
+  Ids open{e}, texts, others;
+  ByteSet after;  // bytes that begin what follows
   out = {};
   for (std::size_t i = 0; i < open.size(); ++i) {
     if (open.size() > kMostPartsTold) return false;
@@ -428,25 +430,21 @@ bool Abstraction::open_run(Id e, Run& out) {
       open.push_back(tail);
     } else if (!counted_class(head) || n.max == kInf) {
       others.push_back(open[i]);
+      after |= first(open[i]);
     } else {
-      const u32 chars = node(n.body()).a, most = add_sat(n.max, 1);
-      const auto [last, after] = unstack(tail);
-      if (n.min != 0 || node(last).kind != Kind::Class || !charset_ptr(chars)->covers(*charset_ptr(node(last).a)))
-        return false;
-      if (!texts.empty() && (out.chars != chars || out.most != most)) return false;
-      out.chars = chars;
-      out.most = most;
-      after_runs.push_back(after);
+      const u32 chars = node(n.body()).a;
+      const auto [last, rest] = unstack(tail);
+      const bool ends = node(last).kind == Kind::Class && charset_ptr(chars)->covers(*charset_ptr(node(last).a));
+      const Run one{kEmpty, chars, add_sat(n.max, ends ? 1 : 0), ends ? 1u : 0u};
+      if (n.min != 0 || (!texts.empty() && (out.chars != chars || out.most != one.most))) return false;
+      out = {kEmpty, chars, one.most, std::max(out.ending, one.ending)};
+      after |= first(ends ? rest : tail);
       texts.push_back(concat(repeat(n.body(), 0, kInf), tail));
     }
   }
   if (texts.empty() || !charset_ptr(out.chars)->ascii_only()) return false;
-  after_runs.append(others);
-  for (const Id other : after_runs) {
-    ByteSet both = first(other);
-    both &= charset_ptr(out.chars)->first();
-    if (both.any()) return false;
-  }
+  after &= charset_ptr(out.chars)->first();
+  if (after.any()) return false;
   texts.append(others);
   out.text = unite(texts);
   return true;

@@ -108,7 +108,9 @@ class MaskBuilder {
   bool keywords(Id e, u32 node);
   bool bounded_strings(Id e, u32 node);
   bool bounded_string(Id e);
+  bool bounded_text(Id e);
   bool bounded_run(Id e);
+  bool without_longer(Id e, Id free, const ClassMask& mask, u32 most, u32 ending);
   struct LongRun {
     u32 chars, node;
   };

@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<StrategyInfo, kStrategies> kInfo{{
     {"several-keys", "strings", "keys that may be names: the mask of any key, and what completes a name"},
     {"keywords", "large", "a lexeme with keywords among its texts: the mask without keywords, then those"},
-    {"bounded-strings", "root", "a string of m to n characters: the mask of any length, and the lengths of tokens"},
+    {"bounded-strings", "root", "a text of m to n characters: the mask of any length, and the lengths of tokens"},
     {"composed-strings", "root", "a string: the tokens that its text allows, and those that what follows it allows"},
     {"prefix-summaries", "root", "h t: what stays within h, found once, then t from the places where h may end"},
     {"string-differences", "root", "a string or key that leads to another one: its mask, and where the two differ"},
