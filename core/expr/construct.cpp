@@ -44,32 +44,31 @@ bool Arena::merge_repeat(Id head, Id tail, Id& out) {
   return true;
 }
 
-// Does e, by its shape, match only texts made of characters?
-bool Arena::is_text(Id e, int depth) const {
+// Does e, by its shape, match only texts made of these characters?
+bool Arena::is_text(Id e, const CharSet& of, int depth) const {
   const Node& n = node(e);
   if (depth > 8) return false;
   switch (n.kind) {
-    case Kind::Class: return true;
-    case Kind::Repeat: return !n.b && is_text(n.body(), depth + 1);
-    case Kind::Concat: return is_text(n.head(), depth + 1) && is_text(n.tail(), depth + 1);
+    case Kind::Class: return of.covers(*charsets_[n.a]);
+    case Kind::Repeat: return !n.b && is_text(n.body(), of, depth + 1);
+    case Kind::Concat: return is_text(n.head(), of, depth + 1) && is_text(n.tail(), of, depth + 1);
     case Kind::Union: {
       for (Id m : operands(e))
-        if (!is_text(m, depth + 1)) return false;
+        if (!is_text(m, of, depth + 1)) return false;
       return true;
     }
     default: return false;
   }
 }
 
-// Beside any{k,}, an optional part adds nothing: x? any{k,} = any{k,} = any{k,} x?, c{m,n} any{k,} = c{m} any{k,}.
-bool Arena::merge_any(Id head, Id tail, Id& out) {
+// Beside C{k,}, an optional part that reads only C adds nothing: x? C{k,} = C{k,} = C{k,} x?, and c{m,n} C{k,} =
+// c{m} C{k,}.
+bool Arena::merge_endless(Id head, Id tail, Id& out) {
   const auto [second, rest] = unstack(*this, tail);
-  auto endless = [&](Id e) {
-    const u32 set = endless_class(e);
-    return set != kNone && charsets_[set] == CharSet::any();
-  };
   const Node& h = node(head);
-  if (endless(second) && !has(tail, kHasLook) && (h.kind == Kind::Repeat || nullable(head)) && is_text(head)) {
+  const u32 before = endless_class(head), after = endless_class(second);
+  if (after != kNone && !has(tail, kHasLook) && (h.kind == Kind::Repeat || nullable(head)) &&
+      is_text(head, *charsets_[after])) {
     if (nullable(head)) {
       out = tail;
       return true;
@@ -78,7 +77,7 @@ bool Arena::merge_any(Id head, Id tail, Id& out) {
     out = concat(repeat(h.body(), h.min, h.min), tail);
     return true;
   }
-  if (endless(head) && !has(tail, kHasLook) && nullable(second) && is_text(second)) {
+  if (before != kNone && !has(tail, kHasLook) && nullable(second) && is_text(second, *charsets_[before])) {
     out = concat(head, rest);
     return true;
   }
@@ -93,7 +92,7 @@ Id Arena::concat(Id head, Id tail) {
     const Id second = unstack(*this, tail).head;
     if (first != Kind::Repeat && node(second).kind != Kind::Repeat) return raw_concat(head, tail);  // nothing merges
     Id merged;
-    return merge_repeat(head, tail, merged) || merge_any(head, tail, merged) ? merged : raw_concat(head, tail);
+    return merge_repeat(head, tail, merged) || merge_endless(head, tail, merged) ? merged : raw_concat(head, tail);
   }
   Ids heads;
   Id h = head;

@@ -215,8 +215,8 @@ class Arena {
   Id class_tail(u32 set, u16 state);
   Id unknown();  // a forgotten text decides whether anything follows here
   bool merge_repeat(Id head, Id tail, Id& out);
-  bool merge_any(Id head, Id tail, Id& out);
-  bool is_text(Id e, int depth = 0) const;
+  bool merge_endless(Id head, Id tail, Id& out);
+  bool is_text(Id e, const CharSet& of, int depth = 0) const;
   class Alternatives;
   u32 path_of(u32 root, const Ids& parts);
   Id memoised(Kind kind, Ids& parts);

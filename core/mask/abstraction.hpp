@@ -92,6 +92,7 @@ class Abstraction final : public Family {
   };
   Span lengths_of(Id e);
   u32 any_length_from(Id e);
+  u32 any_length_of_all(Id e);
   Uncounted without_lengths(Id e);
   bool hinges_on_text(Id e);
   u32 slack(Id e);  // at most how many characters complete a match from any state reachable from e

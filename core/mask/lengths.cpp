@@ -264,21 +264,36 @@ Abstraction::Span Abstraction::lengths_of(Id e) {
   return found;
 }
 
+// The same for an intersection: of texts that are completed one after the other, such as `.*[a-z].*` and `.*[0-9].*`;
+// and beside words that are excluded, if one character suffices.
+u32 Abstraction::any_length_of_all(Id e) {
+  if (has(e, kHasLook | kHasRef)) return kInf;
+  Ids texts;
+  for (const Id m : operands(e))
+    if (node(m).kind != Kind::Not) texts.push_back(m);
+  if (texts.empty()) return kInf;
+  u32 found = 0;
+  ByteSet common = ByteSet::all();
+  for (const Id text : texts) {
+    if (texts.size() > 1) {  // reads any text before it is completed, and any text after it
+      const Id head = node(text).kind == Kind::Concat ? node(text).head() : text;
+      if (!counted_class(head) || node(head).max != kInf) return kInf;
+      const Id body = node(head).body();
+      for (const Id other : texts)
+        if (!reads_only(other, node(body).a)) return kInf;
+      if (!extends(text, body)) return kInf;
+    }
+    found = add_sat(found, any_length_from(text));
+    common &= common_ascii(text);
+  }
+  if (texts.size() == operands(e).size() || found == kInf) return found;
+  return never_ends(Ids(operands(e)), texts[0], common) ? std::max(found, 1u) : kInf;
+}
+
 // The least known n such that whatever was read of a match, some texts of n characters complete it, and so do texts of
 // any greater length; kInf: none is known.
 u32 Abstraction::any_length_from(Id e) {
-  if (node(e).kind == Kind::And) {  // beside words that are excluded: if one character suffices
-    Id text = kEmpty;
-    for (const Id m : operands(e)) {
-      if (node(m).kind == Kind::Not) continue;
-      if (text != kEmpty) return kInf;
-      text = m;
-    }
-    if (text == kEmpty || has(e, kHasLook | kHasRef)) return kInf;
-    const u32 found = any_length_from(text);
-    const Ids members(operands(e));
-    return found != kInf && never_ends(members, text, common_ascii(text)) ? std::max(found, 1u) : kInf;
-  }
+  if (node(e).kind == Kind::And) return any_length_of_all(e);
   if (has(e, kUntold)) return kInf;
   if (auto it = any_length_memo_.find(e); it != any_length_memo_.end()) return it->second;
   const Node& n = node(e);
@@ -387,26 +402,27 @@ Abstraction::Uncounted Abstraction::without_lengths(Id e) {
       out.text = unite(texts);
       return out;
     }
-    case Kind::And: {  // a count beside one text, and words that are excluded
-      Ids members;
-      Id lengths = kEmpty, text = kEmpty;
+    case Kind::And: {  // a count beside other texts, and words that are excluded
+      Ids texts, excluded;
+      Id lengths = kEmpty;
       for (const Id m : Ids(operands(e))) {
-        const bool excludes = node(m).kind == Kind::Not;
-        if (excludes) members.push_back(m);
-        Id& of = counted_class(m) ? lengths : text;
-        if (!excludes && of != kEmpty) return all;
-        if (!excludes) of = m;
+        if (counted_class(m) && lengths == kEmpty)
+          lengths = m;
+        else
+          (node(m).kind == Kind::Not ? excluded : texts).push_back(m);
       }
-      if (text == kEmpty) return all;
-      Uncounted out = without_lengths(text);
+      if (texts.empty()) return all;
+      Uncounted out = texts.size() == 1 ? without_lengths(texts[0]) : Uncounted{kEmpty, 0, kInf, 0};
+      if (texts.size() == 1) texts[0] = out.text;
       if (lengths != kEmpty) {
         const u32 chars = node(node(lengths).body()).a;
-        if (charset_ptr(chars) != CharSet::any() && !reads_only(out.text, chars)) return all;
+        for (const Id text : texts)
+          if (charset_ptr(chars) != CharSet::any() && !reads_only(text, chars)) return all;
         out.least = std::max(out.least, node(lengths).min);
         out.most = std::min(out.most, node(lengths).max);
       }
-      members.push_back(out.text);
-      out.text = arena_.intersect(members);
+      texts.append(excluded);
+      out.text = arena_.intersect(texts);
       return out;
     }
     default: return all;

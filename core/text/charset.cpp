@@ -228,7 +228,14 @@ bool CharSet::contains(u32 c) const {
   return it != ranges_.end() && it->first <= c;
 }
 
-bool CharSet::covers(const CharSet& other) const { return overlap(ranges_, other.ranges_) == other.ranges_; }
+bool CharSet::covers(const CharSet& other) const {
+  if (this == &other) return true;
+  return std::all_of(other.ranges_.begin(), other.ranges_.end(), [&](const Range& one) {
+    const auto after = std::upper_bound(ranges_.begin(), ranges_.end(), one,
+                                        [](const Range& a, const Range& b) { return a.first < b.first; });
+    return after != ranges_.begin() && std::prev(after)->second >= one.second;
+  });
+}
 
 void CharSet::build() const {
   automaton_ = Utf8(ranges_).take();
