@@ -10,6 +10,9 @@ under the masks of the first engine. Times are wall clock, measured around one c
 - *compile*: from the text of the pattern until its first mask is filled; the tokenizer's set-up is not counted.
 
     python benchmarks/regex.py --engines guiderail,llguidance --json result.json
+
+``--data benchmarks/data/bounded_texts.json`` measures texts of bounded length in its place: labels, sentences, fields,
+passwords, texts without certain words.
 """
 
 from __future__ import annotations
@@ -325,6 +328,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--tokenizer", help="folder of a Hugging Face tokenizer (default: Llama 3's, from llama-models)"
     )
+    parser.add_argument("--data", type=Path, default=DATA, help="file of patterns")
     parser.add_argument(
         "--patterns", default="", help="only patterns whose name contains one of these, comma-separated"
     )
@@ -373,7 +377,7 @@ def main() -> None:
     flags[: len(lengths)] = np.array(lengths) > 0
     text_bits = np.packbits(flags, bitorder="little").view(np.int32)
     wanted = [part for part in options.patterns.split(",") if part]
-    entries = [e for e in json.loads(DATA.read_text(encoding="utf-8"))
+    entries = [e for e in json.loads(options.data.read_text(encoding="utf-8"))
                if not wanted or any(part in e["name"] for part in wanted)]  # fmt: skip
     unit = copy_unit(engines[0].bits.shape[1])
 

@@ -254,7 +254,7 @@ def test_threads_share_a_tracker():
 
 def test_texts_begin_on_what_the_guide_is_now():
     """A processor in long use must not keep the state of its first texts."""
-    guide = gr.compile(regex("[a-z]*(ab|ba)[a-z]{20}"), VOCABULARY, cache=False, max_memory=1)
+    guide = gr.compile(regex("[a-z]*(ab|ba)[a-z]{60}"), VOCABULARY, cache=False, max_memory=1)
     tracker = StateTracker([guide])
     chance = random.Random(1)
     programs = []  # kept alive, so no address is reused

@@ -335,8 +335,10 @@ u32 Abstraction::any_length_from(Id e) {
         const Id head = node(m).kind == Kind::Concat ? node(m).head() : m;
         if (!counted_class(head) || node(head).max != kInf) continue;
         const u32 chars = node(node(head).body()).a;
-        if (std::ranges::all_of(members, [&](Id other) { return reads_only(other, chars); }))
-          found = std::min(found, add_sat(node(head).min, m == head ? 0 : node(node(m).tail()).shortest));
+        Work::spend(1 + members.size() / 8);
+        if (!std::ranges::all_of(members, [&](Id other) { return reads_only(other, chars); })) continue;
+        found = std::min(found, add_sat(node(head).min, m == head ? 0 : node(node(m).tail()).shortest));
+        break;
       }
       break;
     }
