@@ -86,6 +86,8 @@ class Abstraction final : public Family {
   bool never_ends(const Excluding& of);
   Id with_count(const Excluding& of, u32 min);
   bool counted_class(Id e) const;
+  template <class Skip, class F>
+  bool each_leaf(Id e, Skip skip, F f);
   bool reads_only(Id e, u32 chars);
   struct Span {
     u32 least, most;

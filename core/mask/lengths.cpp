@@ -20,45 +20,54 @@ bool Abstraction::counted_class(Id e) const {
   return n.kind == Kind::Repeat && !n.b && node(n.body()).kind == Kind::Class;
 }
 
-// Does e read only these characters? False: it may read others, or it takes too long to tell.
-bool Abstraction::reads_only(Id e, u32 chars) {
-  const u64 key = u64{index_of(e)} << 32 | chars;
-  if (auto it = reads_memo_.find(key); it != reads_memo_.end()) return it->second;
-  const CharSet& set = *charset_ptr(chars);
+// Examines the parts of e that are not made of others: classes, words, and kinds that are told apart no further. False:
+// `f` refused one, or there are too many.
+template <class Skip, class F>
+bool Abstraction::each_leaf(Id e, Skip skip, F f) {
   std::vector<Id> open{e};
   std::unordered_set<Id> seen;
-  bool only = true;
-  while (!open.empty() && only) {
+  bool all = true;
+  while (all && !open.empty()) {
     const Id at = open.back();
     open.pop_back();
-    if (!seen.insert(at).second) continue;
+    if (!seen.insert(at).second || skip(at)) continue;
     const Node& n = node(at);
     switch (n.kind) {
       case Kind::Epsilon: break;
-      case Kind::Class: only = set.covers(*charset_ptr(n.a)); break;
-      case Kind::Bytes:
-      case Kind::Switch: {
-        ByteSet others = first(at);
-        for (unsigned b = 0; b < 0x80; ++b)
-          if (set.first().has(static_cast<u8>(b))) others.remove(static_cast<u8>(b));
-        only = !others.any();
-        if (n.kind == Kind::Switch)
-          for (u32 i = 0; i < arena_.edge_count(n); ++i) open.push_back(arena_.edge(n, i).to);
-        break;
-      }
       case Kind::Concat:
         open.push_back(n.head());
         open.push_back(n.tail());
         break;
       case Kind::Union:
+      case Kind::And:
         for (const Id m : operands(at)) open.push_back(m);
         break;
       case Kind::Repeat: open.push_back(n.body()); break;
-      default: only = false; break;
+      case Kind::Switch:
+        for (u32 i = 0; i < arena_.edge_count(n); ++i) open.push_back(arena_.edge(n, i).to);
+        all = f(at, n);
+        break;
+      default: all = f(at, n); break;
     }
-    only = only && seen.size() <= kMostTold;
+    all = all && seen.size() <= kMostTold;
   }
   Work::spend(1 + seen.size() / 8);
+  return all;
+}
+
+// Does e read only these characters? False: it may read others, or it takes too long to tell.
+bool Abstraction::reads_only(Id e, u32 chars) {
+  const u64 key = u64{index_of(e)} << 32 | chars;
+  if (auto it = reads_memo_.find(key); it != reads_memo_.end()) return it->second;
+  const CharSet& set = *charset_ptr(chars);
+  ByteSet ascii = set.first();
+  ascii.words[2] = ascii.words[3] = 0;
+  const bool only = each_leaf(
+      e, [](Id) { return false; },
+      [&](Id part, const Node& n) {
+        if (n.kind == Kind::Class) return set.covers(*charset_ptr(n.a));
+        return (n.kind == Kind::Bytes || n.kind == Kind::Switch) && ascii.contains(first(part));
+      });
   reads_memo_.emplace(key, only);
   return only;
 }
@@ -90,37 +99,14 @@ bool Abstraction::extends(Id e, Id text) {
 // The ASCII characters that e reads, apart from parts that match all texts of these characters. False: they cannot be
 // told, or take too long.
 bool Abstraction::ascii_read(Id e, Id text, ByteSet& read) {
-  std::vector<Id> open{e};
-  std::unordered_set<Id> seen;
-  while (!open.empty()) {
-    e = open.back();
-    open.pop_back();
-    if (!seen.insert(e).second || matches_all(e, text)) continue;
-    if (seen.size() > kMostTold) return false;
-    const Node& n = node(e);
-    switch (n.kind) {
-      case Kind::Epsilon:
-      case Kind::ClassTail: break;  // within a character beyond ASCII
-      case Kind::Class: read |= charset_ptr(n.a)->first(); break;
-      case Kind::Bytes: read |= first(e); break;
-      case Kind::Switch:
-        for (u32 i = 0; i < arena_.edge_count(n); ++i) open.push_back(arena_.edge(n, i).to);
-        read |= first(e);
-        break;
-      case Kind::Concat:
-        open.push_back(n.head());
-        open.push_back(n.tail());
-        break;
-      case Kind::Union:
-      case Kind::And:
-        for (const Id m : operands(e)) open.push_back(m);
-        break;
-      case Kind::Repeat: open.push_back(n.body()); break;
-      default: return false;
-    }
-  }
-  Work::spend(seen.size() / 8);
-  return true;
+  return each_leaf(
+      e, [&](Id part) { return matches_all(part, text); },
+      [&](Id part, const Node& n) {
+        if (n.kind == Kind::ClassTail) return true;  // within a character beyond ASCII
+        if (n.kind != Kind::Class && n.kind != Kind::Bytes && n.kind != Kind::Switch) return false;
+        read |= n.kind == Kind::Class ? charset_ptr(n.a)->first() : first(part);
+        return true;
+      });
 }
 
 // Is e an intersection of one C{m,n} with expressions that exclude words?
@@ -182,30 +168,13 @@ Id Abstraction::unbounded(Id e, u32 horizon) {
 // The ASCII characters that every class of e contains, if e consists of classes alone.
 ByteSet Abstraction::common_ascii(Id e) {
   ByteSet common = ByteSet::all();
-  std::vector<Id> open{e};
-  std::unordered_set<Id> seen;
-  while (!open.empty()) {
-    const Id at = open.back();
-    open.pop_back();
-    if (!seen.insert(at).second) continue;
-    if (seen.size() > kMostTold) return {};
-    const Node& n = node(at);
-    switch (n.kind) {
-      case Kind::Epsilon: break;
-      case Kind::Class: common &= charset_ptr(n.a)->first(); break;
-      case Kind::Concat:
-        open.push_back(n.head());
-        open.push_back(n.tail());
-        break;
-      case Kind::Union:
-        for (const Id m : operands(at)) open.push_back(m);
-        break;
-      case Kind::Repeat: open.push_back(n.body()); break;
-      default: return {};
-    }
-  }
-  Work::spend(1 + seen.size() / 8);
-  return common;
+  const bool classes = each_leaf(
+      e, [](Id) { return false; },
+      [&](Id, const Node& n) {
+        if (n.kind == Kind::Class) common &= charset_ptr(n.a)->first();
+        return n.kind == Kind::Class;
+      });
+  return classes ? common : ByteSet{};
 }
 
 // Lengths between which there are texts of e of any length. None are known if the least is kInf.
