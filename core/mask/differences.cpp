@@ -434,7 +434,8 @@ bool MaskBuilder::bounded_run(Id e) {
   return true;
 }
 
-// A text of bounded length that goes on for any length.
+// A text of at most n characters that would go on for any length without this bound: the mask without it, minus the
+// tokens that are too long.
 bool MaskBuilder::bounded_text(Id e) {
   const Node& n = arena_.node(e);
   if (n.kind == Kind::Repeat && arena_.node(n.body()).kind == Kind::Class) return false;  // a class mask does

@@ -75,8 +75,8 @@ bool Abstraction::reads_only(Id e, u32 chars) {
 // Does e match all texts of the characters that `text` reads?
 bool Abstraction::matches_all(Id e, Id text) {
   if (e == arena_.any_text()) return true;
-  const Node& n = node(e);
-  return counted_class(e) && n.min == 0 && n.max == kInf && reads_only(text, node(n.body()).a);
+  const u32 chars = endless_class(e);
+  return chars != kNone && node(e).min == 0 && reads_only(text, chars);
 }
 
 // Does each text of these characters that begins with a match of e match, too?
@@ -246,11 +246,11 @@ u32 Abstraction::any_length_of_all(Id e) {
   for (const Id text : texts) {
     if (texts.size() > 1) {  // reads any text before it is completed, and any text after it
       const Id head = node(text).kind == Kind::Concat ? node(text).head() : text;
-      if (!counted_class(head) || node(head).max != kInf) return kInf;
-      const Id body = node(head).body();
+      const u32 chars = endless_class(head);
+      if (chars == kNone) return kInf;
       for (const Id other : texts)
-        if (!reads_only(other, node(body).a)) return kInf;
-      if (!extends(text, body)) return kInf;
+        if (!reads_only(other, chars)) return kInf;
+      if (!extends(text, node(head).body())) return kInf;
     }
     found = add_sat(found, any_length_from(text));
     common &= common_ascii(text);
@@ -290,7 +290,7 @@ u32 Abstraction::any_length_from(Id e) {
         const Id head = node(parts[i]).head(), rest = node(parts[i]).tail();
         if (found != kInf) found = add_sat(slack(head), found);
         // C* t, where t reads only C: whatever was read of t may be in C* instead
-        if (counted_class(head) && node(head).max == kInf && reads_only(rest, node(node(head).body()).a))
+        if (const u32 chars = endless_class(head); chars != kNone && reads_only(rest, chars))
           found = std::min(found, add_sat(node(head).min, node(rest).shortest));
         any_length_memo_.emplace(parts[i], found);
       }
@@ -302,8 +302,8 @@ u32 Abstraction::any_length_from(Id e) {
       for (const Id m : members) found = std::max(found, any_length_from(m));
       for (const Id m : members) {  // the same for one alternative: the others read nothing that it does not
         const Id head = node(m).kind == Kind::Concat ? node(m).head() : m;
-        if (!counted_class(head) || node(head).max != kInf) continue;
-        const u32 chars = node(node(head).body()).a;
+        const u32 chars = endless_class(head);
+        if (chars == kNone) continue;
         Work::spend(1 + members.size() / 8);
         if (!std::ranges::all_of(members, [&](Id other) { return reads_only(other, chars); })) continue;
         found = std::min(found, add_sat(node(head).min, m == head ? 0 : node(node(m).tail()).shortest));
