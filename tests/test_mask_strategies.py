@@ -284,6 +284,29 @@ def lengths(seed: int) -> Case:
     return gr.json_schema(rng.choice(outside), escapes=rng.choice(["canonical", "all"])), pieces(rng, LETTERS)
 
 
+def lists(seed: int) -> Case:
+    """Lists of distinct values, some of which must or must not come."""
+    rng = random.Random(f"lists {seed}")
+    text = {"type": "string", "maxLength": rng.choice([1, 3, 12, 30, 300])}
+    word = rng.choice([text, {**text, "minLength": 1}, {"enum": ["a", "ab", "b"]}, {"pattern": "^[ab]{0,9}$"}])
+    entry = {"type": "object", "properties": {"a": word, "b": rng.choice([text, {"type": "integer"}, {}])}}
+    entry |= rng.choice([{}, {"required": ["a"]}, {"required": ["a", "b"]}]) | {"additionalProperties": False}
+    item: dict[str, Any] = rng.choice([word, entry, entry, {"type": "array", "items": word, "uniqueItems": True}])
+    wanted = [{"const": "a"}, {"pattern": "^a"}, {"required": ["b"]}, {"properties": {"a": {"pattern": "^b"}}}, {}]
+    rules: list[dict[str, Any]] = [
+        {"contains": rng.choice(wanted), "minContains": rng.choice([1, 1, 2])},
+        {"minItems": rng.choice([1, 2, 4])},
+        {"maxItems": rng.choice([2, 3, 5])},
+        {"not": {"contains": rng.choice(wanted[:-1])}},
+        {"prefixItems": [rng.choice([word, entry])]},
+    ]
+    schema = {"type": "array", "items": item, "uniqueItems": True}
+    for rule in rng.sample(rules, rng.choice([0, 1, 1, 2])):
+        schema |= rule
+    outside = [schema, schema, {"properties": {"a": schema}}, {"anyOf": [schema, {"type": "array", "items": text}]}]
+    return over_pieces(rng.choice(outside), rng)
+
+
 def lexed(seed: int) -> Case:
     rng = random.Random(f"lexed {seed}")
     constraint = rng.choice(list(test_lexed_masks.constraints().values()))
@@ -425,6 +448,7 @@ FAMILIES: list[tuple[Callable[[int], Case], int]] = [
     (groups, 60),
     (forbidding, 80),
     (lengths, 100),
+    (lists, 80),
     (lexed, 12),
     (large, 6),
 ]

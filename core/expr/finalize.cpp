@@ -9,15 +9,19 @@
 
 namespace guiderail {
 
-// Bytes that all sets of the arena treat alike share a class. Derivatives introduce no finer sets.
+// Bytes that all sets of the arena treat alike share a class. Derivatives introduce no finer sets. Expressions only
+// come in addition, so classes only split. Searches ask for them again and again while more come.
 void Arena::ensure_classes() {
   if (finalized_) return;
-  std::size_t version = charsets_.size() + byte_sets_.size() + count_;
-  if (classes_built_for_ == version) return;
-  classes_built_for_ = version;
+  const auto [nodes, charsets, byte_sets] = split_;
+  split_ = {count_, static_cast<u32>(charsets_.size()), static_cast<u32>(byte_sets_.size())};
+  if (split_ == std::array{nodes, charsets, byte_sets}) return;
+  Work::spend(1 + (count_ - nodes) / 64 + (charsets_.size() - charsets) / 4);
   std::array<u32, 256> cls{};
-  std::array<u8, 256> member{};  // some byte of each class
-  u32 n = 1;
+  std::copy(classes_.begin(), classes_.end(), cls.begin());
+  std::array<u8, 256> member{};  // the first byte of each class
+  u32 n = std::max(class_count_, 1u);
+  for (unsigned b = 256; b-- > 0;) member[cls[b]] = static_cast<u8>(b);
   static thread_local std::vector<u16> seen(1 << 16, 0);  // (class, value) -> new class + 1; cleared after use
   auto refine = [&, &seen = seen](auto value) {
     bool splits = false;  // most sets cut where others have cut
@@ -36,26 +40,25 @@ void Arena::ensure_classes() {
     for (unsigned b = 0; b < 256; ++b) seen[cls[b] << 8 | value(b)] = 0;
     cls = next;
   };
-  ByteSet starts;  // bytes at which some literal range begins: a boundary between classes
-  for (const auto& family : families_) family->split_bytes(starts);
-  for (u32 e = 2; e < count_; ++e) {
+  for (const auto& family : families_) family->split_bytes(starts_);
+  for (u32 e = nodes; e < count_; ++e) {
     const Node& of = node(Id{e});
     if (of.kind != Kind::Switch) continue;
     for (u32 i = 0; i < edge_count(of); ++i) {
       const auto [low, high, to] = edge(of, i);
-      starts.add(low);
-      if (high < 255) starts.add(static_cast<u8>(high + 1));
+      starts_.add(low);
+      if (high < 255) starts_.add(static_cast<u8>(high + 1));
     }
   }
   std::array<u32, 256> run{};
-  for (unsigned b = 1; b < 256; ++b) run[b] = run[b - 1] + starts.has(static_cast<u8>(b));
+  for (unsigned b = 1; b < 256; ++b) run[b] = run[b - 1] + starts_.has(static_cast<u8>(b));
   refine([&](unsigned b) { return run[b]; });
-  for (const auto& set : charsets_) {
-    if (n == 256) break;
-    const auto& of = set->byte_classes();
+  for (std::size_t i = charsets; i < charsets_.size() && n < 256; ++i) {
+    const auto& of = charsets_[i]->byte_classes();
     refine([&](unsigned b) { return of[b]; });
   }
-  for (const auto& set : byte_sets_) refine([&](unsigned b) { return static_cast<u32>(set.has(static_cast<u8>(b))); });
+  for (std::size_t i = byte_sets; i < byte_sets_.size(); ++i)
+    refine([&](unsigned b) { return static_cast<u32>(byte_sets_[i].has(static_cast<u8>(b))); });
   for (unsigned b = 256; b-- > 0;) {
     classes_[b] = static_cast<u8>(cls[b]);
     representatives_[cls[b]] = static_cast<u8>(b);
@@ -250,7 +253,6 @@ std::shared_ptr<Arena> Arena::fresh() {
   to.classes_ = classes_;
   to.representatives_ = representatives_;
   to.class_count_ = class_count_;
-  to.classes_built_for_ = classes_built_for_;
   to.any_text_ = any_text_;
   to.literal_chars_ = literal_chars_;
   to.raw_bytes_ = extent_.raw_bytes;

@@ -77,12 +77,12 @@ class Family {
   virtual Id left_edge(Id) const { return kEmpty; }  // a part that reads the first byte, if it may be a rule
   // A lower bound of the characters of a match, given those of its parts.
   virtual u32 shortest(Id e) { return node(e).shortest; }
-  virtual void prepare() {}                               // before the byte classes are fixed
-  virtual void split_bytes(ByteSet& /*starts*/) const {}  // adds bytes that begin a class of their own
-  virtual void finalize() {}                              // makes what copies of the arena need
-  virtual void note_extent() {}                           // records the sizes of what only grows
-  virtual void survey() {}                                // finds out what holds for all states
-  virtual void fresh(Arena& to) const = 0;                // gives a copy of the arena what existed then
+  virtual void prepare() {}                         // before the byte classes are fixed
+  virtual void split_bytes(ByteSet& /*starts*/) {}  // adds bytes that begin a class and were not added yet
+  virtual void finalize() {}                        // makes what copies of the arena need
+  virtual void note_extent() {}                     // records the sizes of what only grows
+  virtual void survey() {}                          // finds out what holds for all states
+  virtual void fresh(Arena& to) const = 0;          // gives a copy of the arena what existed then
   virtual void count(Tally& to) const = 0;
 
  protected:

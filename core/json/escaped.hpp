@@ -35,7 +35,7 @@ class Escaped final : public Family {
   std::vector<DumpItem> dump(Id e) const override;
   void productive(Id e, const std::vector<char>& known, bool& nullable, bool& productive) const override;
   Id left_edge(Id e) const override { return escaped_text(node(e)); }
-  void split_bytes(ByteSet& starts) const override {
+  void split_bytes(ByteSet& starts) override {
     if (made_) split_spellings(starts);
   }
   void fresh(Arena& to) const override { to.family<Escaped>().made_ = made_; }

@@ -184,9 +184,9 @@ void Json::prepare() {
   if (used_) quote_ = char_class(CharSet::make({{'"', '"'}}));
 }
 
-void Json::split_bytes(ByteSet& starts) const {
-  for (const MemberTable& table : tables_)
-    for (const std::string& name : table.names)
+void Json::split_bytes(ByteSet& starts) {
+  for (; split_tables_ < tables_.size(); ++split_tables_)
+    for (const std::string& name : tables_[split_tables_].names)
       for (char c : name) alone(starts, static_cast<u8>(c));
   if (made_) Escaped::split_spellings(starts);
 }

@@ -114,7 +114,7 @@ class Json final : public Family {
   std::vector<DumpItem> dump(Id e) const override;
   u32 shortest(Id e) override;
   void prepare() override;
-  void split_bytes(ByteSet& starts) const override;
+  void split_bytes(ByteSet& starts) override;
   void note_extent() override;
   void fresh(Arena& to) const override;
   void count(Tally& to) const override;
@@ -183,7 +183,8 @@ class Json final : public Family {
   std::deque<MemberFacts> facts_;
   std::size_t facts_bytes_ = 0;  // that they own
   std::deque<MemberTable> tables_;
-  std::size_t table_bytes_ = 0;  // that they own
+  std::size_t table_bytes_ = 0;   // that they own
+  std::size_t split_tables_ = 0;  // whose names the byte classes take into account
   Interned<MemberState> member_states_;
   Interned<KeyState> key_states_;
   Interned<SeenState> seen_states_;

@@ -131,7 +131,7 @@ void Lexed::productive(Id e, const std::vector<char>& known, bool& nullable, boo
 
 Id Lexed::left_edge(Id e) const { return node(e).kind == Kind::Binding ? binding_body(node(e)) : kEmpty; }
 
-void Lexed::split_bytes(ByteSet& starts) const {
+void Lexed::split_bytes(ByteSet& starts) {
   for (const Lexer& lexer : lexers_)
     if (lexer.indentation)
       for (char c : std::string_view(" \t\n\f")) alone(starts, static_cast<u8>(c));

@@ -245,7 +245,7 @@ class Lexed final : public Family {
   std::vector<DumpItem> dump(Id e) const override;
   void productive(Id e, const std::vector<char>& known, bool& nullable, bool& productive) const override;
   Id left_edge(Id e) const override;
-  void split_bytes(ByteSet& starts) const override;
+  void split_bytes(ByteSet& starts) override;
   void finalize() override;
   void note_extent() override;
   void survey() override;

@@ -278,6 +278,16 @@ Id Abstraction::item_alone(Id body, u32 seen) {
 
 Id Abstraction::list_alone(Id e) {
   const auto [list, tail] = unstack(e);
+  if (node(list).kind == Kind::Union) {  // of lists, for example before and after one that is to be contained
+    Ids members(operands(list));
+    bool changed = false;
+    for (Id& m : members)
+      if (const Id alone = list_alone(m); alone != kEmpty) {
+        m = alone;
+        changed = true;
+      }
+    return changed ? concat(unite(members), tail) : kEmpty;
+  }
   if (node(list).kind != Kind::Distinct) return kEmpty;
   const u32 seen = distinct_seen(node(list));
   if (json_.seen_state(seen).some) return kEmpty;

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from guiderail.frontends.json_schema.errors import SchemaLimitError
 from guiderail.frontends.json_schema.lowering.layout import Frame
-from guiderail.frontends.json_schema.normal_form.shape import UNREACHABLE, ArrayCell, Term
+from guiderail.frontends.json_schema.normal_form.abundance import PLENTY
+from guiderail.frontends.json_schema.normal_form.shape import UNREACHABLE, ArrayCell, Contains, Term
 from guiderail.support.work import spend
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["lower_items"]
 
 _MOST_LABELS: Final = 32  # as many as the core keeps
+_MOST_COUNTED: Final = 1_000  # values that items are counted for, next to what the list contains
 _Counts = tuple[int, ...]
 _State = tuple[int, _Counts]
 
@@ -37,16 +39,19 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
     unique = cell.unique and (high is None or high > 1)
     if unique:
         most = lowering.algebra.emptiness.count(cell.rest)
-        if most is not None:
+        if most is not None and (not cell.contains or most <= _MOST_COUNTED):
             high = min(len(cell.prefix) + most, len(cell.prefix) + most if high is None else high)
     if high is not None and high >= UNREACHABLE:
         high = None
     if low >= UNREACHABLE or (high is not None and high < low):
         return b.EMPTY
+    before = PLENTY if high is None else min(max(high - 1, 0), PLENTY)  # so many values come before the last at most
 
     def plain(term: Term) -> int:
         handle = lowering.term(term, level + 1)
-        return b.item(handle, lowering.abundance.term(term, level + 1)) if unique and handle != b.EMPTY else handle
+        if not unique or handle == b.EMPTY:
+            return handle
+        return b.item(handle, lowering.abundance.term(term, level + 1, before))
 
     item = _labelled(lowering, cell, level + 1) if cell.repeated else plain
 
@@ -135,7 +140,10 @@ def _counted(lowering: Lowering, cell: ArrayCell, frame: Frame, item: _Item, low
     b, algebra = lowering.builder, lowering.algebra
     counters = cell.contains
     # With few distinct values, none may be used uncounted, or none might be left to count.
-    few = {c: algebra.emptiness.count(c.term) is not None for c in counters} if cell.unique else {}
+    few: dict[Contains, bool] = {}
+    for c in counters if cell.unique else ():
+        number = algebra.emptiness.count(c.term)
+        few[c] = number is not None and number <= _MOST_COUNTED
     last = max(1, len(cell.prefix), low, max(c.start for c in counters))
     if high is not None:
         last = max(last, high)

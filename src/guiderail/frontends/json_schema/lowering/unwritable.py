@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Unwritable", "Writable"]
 
-_MOST_DECIMALS: Final = 12  # more make no difference to whether there are plenty of numbers
+_MOST_DECIMALS: Final = 12  # more make no difference to whether there are many numbers
 
 
 class Unwritable(Emptiness):
@@ -71,7 +71,7 @@ class Unwritable(Emptiness):
 
 
 class Writable(Abundance):
-    """Decides whether plenty of the values of a term can be written by a lowering."""
+    """Decides whether many of the values of a term can be written by a lowering."""
 
     def __init__(self, lowering: Lowering) -> None:
         super().__init__(lowering.emptiness)
@@ -87,19 +87,19 @@ class Writable(Abundance):
                 exclusive_minimum=None if bound is None else -bound, exclusive_maximum=bound, multiple_of=step
             )
 
-    def numbers(self, numbers: Numbers) -> bool:
+    def numbers(self, numbers: Numbers, than: int) -> bool:
         if self._short is None:
-            return super().numbers(numbers)
+            return super().numbers(numbers, than)
         try:
-            return super().numbers(numbers & self._short)
+            return super().numbers(numbers & self._short, than)
         except LimitError as error:
             if error.code != "number-cases":
                 raise
             return False
 
-    def strings(self, strings: Strings) -> bool:
+    def strings(self, strings: Strings, than: int) -> bool:
         longest = self.lowering.max_string
-        return super().strings(strings if longest is None else strings & longest)
+        return super().strings(strings if longest is None else strings & longest, than)
 
     def below(self, level: int) -> int | None:
         most = self.lowering.max_depth

@@ -1,7 +1,7 @@
-"""Whether a schema has more values than anyone will ever list.
+"""Whether a schema has more values than a list takes.
 
-A list of distinct values must not run out of them. If there are plenty of values, nothing needs to be decided while the
-list is written. "Plenty" means certainly more than `PLENTY`; the answer False means "unknown".
+A list of distinct values must not run out of them. If there are more values than the list may have items, or more than
+anyone will ever list, nothing needs to be decided while it is written. The answer False means "unknown".
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PLENTY", "Abundance", "is_dense", "many_texts"]
 
-PLENTY: Final = 1 << 32
+PLENTY: Final = 1 << 20
+"""More items than this are not written: their text alone would have millions of tokens."""
 _FORMATS: Final = frozenset(
     (
         "date-time",
@@ -58,37 +59,38 @@ class Abundance:
 
     def __init__(self, emptiness: Emptiness) -> None:
         self.emptiness = emptiness
-        self.known: dict[tuple[Term, int], bool] = {}
+        self.known: dict[tuple[Term, int, int], bool] = {}
 
-    def term(self, term: Term, level: int = 0) -> bool:
-        """Whether there are certainly plenty of values.
+    def term(self, term: Term, level: int = 0, than: int = PLENTY) -> bool:
+        """Whether there are certainly more values than some number.
 
         Args:
             term: what the values satisfy.
             level: the number of enclosing arrays and objects; it matters only to subclasses.
+            than: the number, at most `PLENTY`.
         """
-        key = term, level
+        key = term, level, than
         known = self.known.get(key)
         if known is None:
             spend(1)
             self.known[key] = False  # recursive: the answer is not known yet
             shape = term.shape()
             known = self.known[key] = (
-                self.numbers(shape.numbers)
-                or self.strings(shape.strings)
-                or any(self._array(cell, level) for cell in shape.arrays)
-                or any(self._object(cell, level) for cell in shape.objects)
+                self.numbers(shape.numbers, than)
+                or self.strings(shape.strings, than)
+                or any(self._array(cell, level, than) for cell in shape.arrays)
+                or any(self._object(cell, level, than) for cell in shape.objects)
             )
         return known
 
-    def numbers(self, numbers: Numbers) -> bool:
-        """Whether there are certainly plenty of numbers."""
+    def numbers(self, numbers: Numbers, than: int) -> bool:
+        """Whether there are certainly more numbers."""
         count = numbers.count()
-        return count is None or count > PLENTY
+        return count is None or count > than
 
-    def strings(self, strings: Strings) -> bool:
-        """Whether there are certainly plenty of strings."""
-        return many_texts(strings)
+    def strings(self, strings: Strings, than: int) -> bool:
+        """Whether there are certainly more strings."""
+        return many_texts(strings, than)
 
     def below(self, level: int) -> int | None:
         """The level of what is inside a value; None if no array or object can be written at this level."""
@@ -98,7 +100,7 @@ class Abundance:
         """Whether there is any value."""
         return not self.emptiness.term(term)
 
-    def _array(self, cell: ArrayCell, level: int) -> bool:
+    def _array(self, cell: ArrayCell, level: int, than: int) -> bool:
         inner = self.below(level)
         if inner is None or type(cell) is not ArrayCell or cell.contains or cell.repeated:
             return False
@@ -107,21 +109,21 @@ class Abundance:
         high, different = cell.max, len(cell.prefix) + 1
         if self.most_items is not None:
             high = self.most_items if high is None else min(high, self.most_items)
-        if cell.unique:  # this many items with plenty of values each can be chosen distinct
+        if cell.unique:  # this many items with that many values more than there are items can be chosen distinct
             need = max(cell.min, 1)
-            if need >= PLENTY or (high is not None and high < need):
+            if than + need > PLENTY or (high is not None and high < need):
                 return False
-            return all(self.term(cell.item(i), inner) for i in range(min(need, different)))
+            return all(self.term(cell.item(i), inner, than + need) for i in range(min(need, different)))
         if not all(self.some(cell.item(i), inner) for i in range(min(cell.min, different))):
             return False
         for i in range(different if high is None else min(high, different)):
             if not self.some(cell.item(i), inner):  # the list ends before it
                 return False
-            if self.term(cell.item(i), inner):
+            if self.term(cell.item(i), inner, than):
                 return True
         return high is None
 
-    def _object(self, cell: ObjectCell, level: int) -> bool:
+    def _object(self, cell: ObjectCell, level: int, than: int) -> bool:
         inner = self.below(level)
         if inner is None or type(cell) is not ObjectCell or cell.obligations or self.emptiness.object(cell):
             return False
@@ -132,7 +134,7 @@ class Abundance:
         if others or (cell.min > len(cell.required) and inner != level):  # are there enough others at that level?
             return others
         for name, term in cell.named.items():
-            if (room or name in cell.required) and not self.emptiness.excludes(name) and self.term(term, inner):
+            if (room or name in cell.required) and not self.emptiness.excludes(name) and self.term(term, inner, than):
                 return True
         return False
 
@@ -143,7 +145,7 @@ def many_texts(strings: Strings, most: int = PLENTY) -> bool:
     if kind in ("all", "but"):
         return True
     if kind == "length":
-        return parts[1] is None or parts[1] >= 2
+        return parts[1] is None or parts[1] >= 1  # there are more characters than `PLENTY`
     if kind == "or":
         return any(many_texts(part, most) for part in parts)
     if kind == "and":  # a minimum length leaves infinitely many of infinitely many

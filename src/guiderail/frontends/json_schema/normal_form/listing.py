@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from guiderail.frontends.json_schema.normal_form.abundance import many_texts
+from guiderail.frontends.json_schema.normal_form.abundance import PLENTY, many_texts
 from guiderail.frontends.json_schema.normal_form.shape import FALSE, TRUE, ArrayCell, ObjectCell, Shape, Term, identity
 from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.frontends.json_schema.values.strings import Strings
@@ -149,10 +149,10 @@ class Listing:
         if depth == 0 and (shape.arrays or shape.objects):
             return None
         numbers = shape.numbers.count() if shape.numbers is not Numbers.NONE else 0
-        texts = shape.strings.finite_texts() if shape.strings is not Strings.NONE else frozenset()
+        texts = self._texts(shape.strings) if shape.strings is not Strings.NONE else 0
         if numbers is None or texts is None:
             return None
-        total = numbers + len(texts) + shape.null + (shape.booleans & 1) + (shape.booleans >> 1)
+        total = numbers + texts + shape.null + (shape.booleans & 1) + (shape.booleans >> 1)
         for array in shape.arrays:
             if array.rest is not FALSE or array.min != len(array.prefix):
                 return None
@@ -169,6 +169,12 @@ class Listing:
                 return None
             total += number
         return total
+
+    def _texts(self, strings: Strings) -> int | None:
+        texts = strings.finite_texts()
+        if texts is not None:
+            return len(texts)
+        return None if many_texts(strings) else strings.number(PLENTY)
 
     def _product(self, terms: Iterable[Term], depth: int) -> int | None:
         product = 1

@@ -177,8 +177,12 @@ class Emptiness:
             for i in range(c.start, len(cell.prefix)):
                 if not self.term(self.algebra.both(cell.prefix[i], c.term)):
                     places += 1
-            open_end = high is None or high > len(cell.prefix)
-            if places < c.min and (not open_end or self.term(self.algebra.both(cell.rest, c.term))):
+            if places >= c.min:
+                continue
+            others = self.algebra.both(cell.rest, c.term)
+            if not (high is None or high > len(cell.prefix)) or self.term(others):
+                return True
+            if cell.unique and (few := self.count(others)) is not None and places + few < c.min:
                 return True
         if cell.repeated and not self._twice(cell):
             return True

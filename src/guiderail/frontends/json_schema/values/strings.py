@@ -228,11 +228,18 @@ class Strings:
             return min(len(texts), most)
         if self._kind in ("all", "but"):
             return most
-        return 0 if self.is_empty() else _count(self, most)
+        return 0 if self.is_empty() else _counted(self, most)[0]
 
     def has_more(self, than: int) -> bool:
         """Whether there are certainly more strings than this; bounded work decides."""
-        return not self.is_empty() and _count(self, than + 1, _MOST_STATES) > than
+        return not self.is_empty() and _counted(self, than + 1, _MOST_STATES)[0] > than
+
+    def number(self, most: int) -> int | None:
+        """The number of strings; None: there are more than ``most``, or bounded work does not decide."""
+        if self.is_empty():
+            return 0
+        count, is_exact = _counted(self, most + 1, _MOST_STATES)
+        return count if is_exact and count <= most else None
 
     def listed(self, most: int) -> frozenset[str] | None:
         """The strings; None if there are more than ``most``, which is below 10,000, or some are very long."""
@@ -394,8 +401,12 @@ def _is_witnessed(strings: Strings) -> bool:
 
 
 @cached(4 << 20)
-def _count(strings: Strings, most: int, states: int = 1 << 40) -> int:
-    """The number of strings, or ``most`` if there are more; a lower bound if it takes more than so many states."""
+def _counted(strings: Strings, most: int, states: int = 1 << 40) -> tuple[int, bool]:
+    """The number of strings, or ``most`` if there are more; a lower bound if it takes more than so many states.
+
+    Returns:
+        The number, and whether there are no more strings.
+    """
     builder = _core.Builder()
     program = builder.finish(strings.lower(builder))
     count, left, frontier = 0, states, {program.root: 1}  # how many texts lead to each state
@@ -410,7 +421,8 @@ def _count(strings: Strings, most: int, states: int = 1 << 40) -> int:
                 then = program.derivative(at, bytes((byte,)))
                 after[then] = after.get(then, 0) + texts
         frontier = after
-    return min(count + sum(frontier.values()), most)  # every state is live, so each text has a completion of its own
+    count += sum(frontier.values())  # every state is live, so each text has a completion of its own
+    return min(count, most), not frontier and count <= most
 
 
 @cached(4 << 20)
