@@ -7,10 +7,11 @@ import json
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 import guiderail as gr
-from core_support import byte_vocabulary
+from core_support import byte_vocabulary, mask_of
 from guiderail.frontends.json_schema.normal_form.listing import can_differ
 from guiderail.frontends.json_schema.normal_form.shape import identity
 
@@ -160,3 +161,52 @@ def test_sharing_values_out(seed: int) -> None:
     places = [values for count, values in groups for _ in range(count)]
     possible = any(len(set(chosen)) == len(places) for chosen in itertools.product(*places))
     assert can_differ(groups) == possible
+
+
+# Items, and all texts of their values.
+PAIR = {"type": "object", "properties": {"a": {"enum": [1, 2]}, "b": {"enum": [3]}}, "additionalProperties": False}
+TEXTS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"type": "string", "pattern": "^[ab]$"}, ['"a"', '"b"']),
+    ({"type": "string", "pattern": "^[ab]{1,2}$"}, ['"a"', '"b"', '"aa"', '"ab"', '"ba"', '"bb"']),
+    (
+        {"type": "string", "pattern": "^(a|ab|b[ab]?|ba[ab])$"},
+        [f'"{t}"' for t in ("a", "ab", "b", "ba", "bb", "baa", "bab")],
+    ),
+    ({"type": "integer", "minimum": 0, "maximum": 11}, [str(n) for n in range(12)]),
+    ({"type": ["boolean", "integer"], "minimum": 1, "maximum": 2}, ["true", "false", "1", "2"]),
+    ({**PAIR, "required": ["a", "b"]}, ['{"a":1,"b":3}', '{"a":2,"b":3}']),
+    ({**PAIR, "required": ["a"]}, ['{"a":1}', '{"a":2}', '{"a":1,"b":3}', '{"a":2,"b":3}']),
+]
+TEXTS += [
+    ({"type": "array", "items": item, "uniqueItems": True, "maxItems": 2}, lists)
+    for item, texts in (TEXTS[0], TEXTS[4])
+    for lists in [["[]", *(f"[{','.join(some)}]" for n in (1, 2) for some in itertools.permutations(texts, n))]]
+]
+
+
+@pytest.mark.parametrize(("item", "texts"), TEXTS)
+def test_masks_allow_what_some_list_begins_with(item: dict[str, Any], texts: list[str]) -> None:
+    """Lists that need all their values, hardly any of them, or some in particular, beside all possible texts."""
+    rng = random.Random(len(texts))
+    for low, high in ((0, 3), (2, 2), (3, 3), (3, None), (len(texts), None), (len(texts) - 1, len(texts) + 2)):
+        schema: dict[str, Any] = {"type": "array", "items": item, "uniqueItems": True, "minItems": low}
+        most = min(len(texts), 4 if high is None else high)
+        if most < low or (high is None and len(texts) > 4) or (most > 4 and len(texts) > 6):
+            continue
+        if high is not None:
+            schema["maxItems"] = high
+        lists = [some for n in range(low, most + 1) for some in itertools.permutations(texts, n)]
+        if rng.random() < 0.5:
+            schema["contains"] = {"enum": [json.loads(texts[0])]}
+            lists = [some for some in lists if texts[0] in some]
+        whole = {f"[{','.join(some)}]".encode() for some in lists}
+        begun = {text[:i] for text in whole for i in range(len(text) + 1)}
+        guide = gr.compile(gr.json_schema(schema, layout="compact", property_order="declared"), BYTES, cache=False)
+        for text in rng.sample(sorted(whole), min(len(whole), 12)):
+            matcher = guide.matcher()
+            for i in range(len(text) + 1):
+                allowed = {BYTES.token_bytes(int(t)) for t in np.flatnonzero(mask_of(matcher)) if BYTES.is_text(int(t))}
+                assert allowed == {bytes([b]) for b in range(256) if text[:i] + bytes([b]) in begun}, (schema, text[:i])
+                assert matcher.is_accepting() == (text[:i] in whole)
+                if i < len(text):
+                    assert matcher.accept_token(next(t for t in range(256) if BYTES.token_bytes(t) == text[i : i + 1]))

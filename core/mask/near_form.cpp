@@ -68,7 +68,7 @@ bool Abstraction::hinges_on_text(Id e) {
     }
     case Kind::Distinct:
     case Kind::Twice: return has(distinct_body(n), kFiniteItem) || hinges_on_text(distinct_body(n));
-    case Kind::Item: return hinges_on_text(item_rest(n));
+    case Kind::Item: return node(item_rest(n)).longest != kInf || hinges_on_text(item_rest(n));
     case Kind::Repeat: return hinges_on_text(n.body());
     case Kind::Key: {
       KeyApart key;

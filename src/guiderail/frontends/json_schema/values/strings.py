@@ -26,6 +26,7 @@ from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.values.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.values.patterns import read_pattern
 from guiderail.frontends.json_schema.values.programs import begin_apart, program_of
+from guiderail.frontends.json_schema.values.string_counts import counted, listed
 from guiderail.frontends.regex import Regex, charsets
 from guiderail.frontends.regex.counting import count_texts, likely_text
 from guiderail.support.caches import cached
@@ -36,7 +37,6 @@ from guiderail.support.work import spend
 __all__ = ["Strings"]
 
 _MOST: Final = 2**32 - 2  # the longest length that the core can count
-_LONGEST_LISTED: Final = 1_000  # bytes of a text that is listed
 _ANY_TEXTS: Final = ("", "~", "0")  # patterns that are negated rarely match all of them
 # Of a union, with all their parts. In a larger one, conditions that its members share are written once. Otherwise each
 # `if` would double what is known of a string.
@@ -228,17 +228,17 @@ class Strings:
             return min(len(texts), most)
         if self._kind in ("all", "but"):
             return most
-        return 0 if self.is_empty() else _counted(self, most)[0]
+        return 0 if self.is_empty() else counted(self, most)[0]
 
     def has_more(self, than: int) -> bool:
         """Whether there are certainly more strings than this; bounded work decides."""
-        return not self.is_empty() and _counted(self, than + 1, _MOST_STATES)[0] > than
+        return not self.is_empty() and counted(self, than + 1, _MOST_STATES)[0] > than
 
     def number(self, most: int) -> int | None:
         """The number of strings; None: there are more than ``most``, or bounded work does not decide."""
         if self.is_empty():
             return 0
-        count, is_exact = _counted(self, most + 1, _MOST_STATES)
+        count, is_exact = counted(self, most + 1, _MOST_STATES)
         return count if is_exact and count <= most else None
 
     def listed(self, most: int) -> frozenset[str] | None:
@@ -248,7 +248,7 @@ class Strings:
             return texts if len(texts) <= most else None
         if self._kind in ("all", "but"):
             return None
-        return frozenset() if self.is_empty() else _listed(self, most)
+        return frozenset() if self.is_empty() else listed(self, most)
 
     def contains(self, text: object) -> bool:
         return isinstance(text, str) and not has_surrogate(text) and self._decide(text) is True
@@ -398,53 +398,6 @@ def _is_witnessed(strings: Strings) -> bool:
     texts = [likely_text(one) for one in found[:_TRIED] if isinstance(one, Regex)] if found else _ANY_TEXTS
     spend(_STEPS * len(texts))
     return any(strings._decide(text) is True for text in texts)
-
-
-@cached(4 << 20)
-def _counted(strings: Strings, most: int, states: int = 1 << 40) -> tuple[int, bool]:
-    """The number of strings, or ``most`` if there are more; a lower bound if it takes more than so many states.
-
-    Returns:
-        The number, and whether there are no more strings.
-    """
-    builder = _core.Builder()
-    program = builder.finish(strings.lower(builder))
-    count, left, frontier = 0, states, {program.root: 1}  # how many texts lead to each state
-    while frontier and len(frontier) <= left and count + sum(frontier.values()) < most:
-        spend(_STEPS * len(frontier))
-        left -= len(frontier)
-        after: dict[int, int] = {}
-        for at, texts in frontier.items():
-            if program.is_nullable(at):
-                count += texts
-            for byte in program.first_bytes(at):
-                then = program.derivative(at, bytes((byte,)))
-                after[then] = after.get(then, 0) + texts
-        frontier = after
-    count += sum(frontier.values())  # every state is live, so each text has a completion of its own
-    return min(count, most), not frontier and count <= most
-
-
-@cached(4 << 20)
-def _listed(strings: Strings, most: int) -> frozenset[str] | None:
-    builder = _core.Builder()
-    program = builder.finish(strings.lower(builder))
-    found: list[bytes] = []
-    frontier = [(program.root, b"")]
-    for _ in range(_LONGEST_LISTED):
-        spend(_STEPS * len(frontier))
-        found += [text for at, text in frontier if program.is_nullable(at)]
-        steps = [(at, text, program.first_bytes(at)) for at, text in frontier]
-        if len(found) + sum(len(after) for _, _, after in steps) > most:  # every state is live: it stands for a text
-            return None
-        frontier = [
-            (program.derivative(at, bytes((byte,))), text + bytes((byte,)))
-            for at, text, after in steps
-            for byte in after
-        ]
-        if not frontier:
-            return frozenset(text.decode() for text in found)
-    return None
 
 
 # -- normal form -------------------------------------------------------------------------------------------------
