@@ -264,9 +264,8 @@ class Arena {
   std::array<u8, 256> classes_{};
   std::array<u8, 256> representatives_{};
   u32 class_count_ = 0;
-  std::array<u32, 3> split_{2, 0,
-                            0};  // how many expressions, character sets and byte sets the classes take into account
-  ByteSet starts_;               // bytes at which some literal range begins: a boundary between classes
+  std::array<u32, 3> split_{2, 0, 0};  // expressions, character sets and byte sets that the classes take into account
+  ByteSet starts_;                     // bytes at which some literal range begins: a boundary between classes
   std::vector<std::unique_ptr<Family>> families_;
   std::array<Family*, kKinds> by_kind_{};
   u32 joined_kinds_ = 0;  // of all families

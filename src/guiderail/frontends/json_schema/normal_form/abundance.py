@@ -111,9 +111,9 @@ class Abundance:
             high = self.most_items if high is None else min(high, self.most_items)
         if cell.unique:  # this many items with that many values more than there are items can be chosen distinct
             need = max(cell.min, 1)
-            if than + need > PLENTY or (high is not None and high < need):
+            if need >= PLENTY or (high is not None and high < need):
                 return False
-            return all(self.term(cell.item(i), inner, than + need) for i in range(min(need, different)))
+            return all(self.term(cell.item(i), inner, min(than + need, PLENTY)) for i in range(min(need, different)))
         if not all(self.some(cell.item(i), inner) for i in range(min(cell.min, different))):
             return False
         for i in range(different if high is None else min(high, different)):
