@@ -114,7 +114,7 @@ _PLAIN: dict[str, Callable[[Read], tuple[Any, ...]]] = {
     "scope": lambda r: (r.u(),), "token": lambda r: (r.list(r.name),),
     "token_set": lambda r: (r.list(r.name), bool(r.u())), "counted": lambda r: (r.u(), r.u()),
     "rule": lambda r: (r.s(), bool(r.u())), "escaped": lambda r: (r.u(), r.u()),
-    "item": lambda r: (r.u(), bool(r.u()), r.u()), "distinct": lambda r: (r.u(),), "twice": lambda r: (r.u(),),
+    "item": lambda r: (r.u(), r.u(), r.u()), "distinct": lambda r: (r.u(),), "twice": lambda r: (r.u(),),
     "terminal": lambda r: (r.u(), r.u()), "never": lambda r: (r.u(),), "lexed": lambda r: (r.u(), r.u()),
     "define": lambda r: (r.u(), r.u()), "is_nullable": lambda r: (r.u(),), "is_empty": lambda r: (r.u(),),
     "first_bytes": lambda r: (r.u(),), "dump": lambda r: (r.u(),),

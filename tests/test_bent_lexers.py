@@ -206,7 +206,7 @@ OUTSIDE: dict[str, Build] = {
     "as a lexeme": lambda b: b.lexer([(loose(b), 0, [], None)], []),
     "by a rule": by_rule,
     "by a rule of a rule": lambda b: b.union([b.literal(b"x"), b.concat([b.literal(b"y"), by_rule(b)])]),
-    "as an item": lambda b: b.distinct(b.item(by_rule(b), False, 0)),
+    "as an item": lambda b: b.distinct(b.item(by_rule(b))),
 }
 
 

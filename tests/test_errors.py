@@ -62,6 +62,7 @@ CORE_CODES = {
     "not-utf8": gr.CompileError,
     "obligations": gr.CompileError,
     "item-label": gr.CompileError,
+    "item-left": gr.CompileError,
     "program-bound": gr.CompileError,
     "saved-file": gr.CompileError,
     "states": gr.LimitError,
@@ -231,6 +232,7 @@ def test_without_a_place_there_is_no_caret() -> None:
         (lambda b: b.members([b"\xff"], [b.EPSILON], [True], [], b.EPSILON, b.EPSILON), "not-utf8"),
         (lambda b: b.members([], [], [], [], b.EPSILON, b.EPSILON, pending=(1 << 11) - 1), "obligations"),
         (lambda b: b.item(b.item(b.literal(b"1"))), "item-outside"),
+        (lambda b: b.item(b.literal(b"1"), 3), "item-left"),
     ],
 )
 def test_errors_of_the_core_arrive_as_ours(use: Callable[[Any], int], code: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from core_support import byte_vocabulary, mask_of
+from core_support import EVERY_BYTE, byte_vocabulary, mask_of, plain
 from guiderail.frontends.json_schema.normal_form.listing import can_differ
 from guiderail.frontends.json_schema.normal_form.shape import identity
 
@@ -199,14 +199,71 @@ def test_masks_allow_what_some_list_begins_with(item: dict[str, Any], texts: lis
         if rng.random() < 0.5:
             schema["contains"] = {"enum": [json.loads(texts[0])]}
             lists = [some for some in lists if texts[0] in some]
-        whole = {f"[{','.join(some)}]".encode() for some in lists}
-        begun = {text[:i] for text in whole for i in range(len(text) + 1)}
-        guide = gr.compile(gr.json_schema(schema, layout="compact", property_order="declared"), BYTES, cache=False)
-        for text in rng.sample(sorted(whole), min(len(whole), 12)):
-            matcher = guide.matcher()
-            for i in range(len(text) + 1):
-                allowed = {BYTES.token_bytes(int(t)) for t in np.flatnonzero(mask_of(matcher)) if BYTES.is_text(int(t))}
-                assert allowed == {bytes([b]) for b in range(256) if text[:i] + bytes([b]) in begun}, (schema, text[:i])
-                assert matcher.is_accepting() == (text[:i] in whole)
-                if i < len(text):
-                    assert matcher.accept_token(next(t for t in range(256) if BYTES.token_bytes(t) == text[i : i + 1]))
+        check_masks(schema, lists, rng)
+
+
+def check_masks(schema: dict[str, Any], lists: list[tuple[str, ...]], rng: random.Random) -> None:
+    """Byte by byte: what comes next is what continues some list."""
+    whole = {f"[{','.join(some)}]".encode() for some in lists}
+    begun = {text[:i] for text in whole for i in range(len(text) + 1)}
+    guide = gr.compile(gr.json_schema(schema, layout="compact", property_order="declared"), BYTES, cache=False)
+    for text in rng.sample(sorted(whole), min(len(whole), 12)):
+        matcher = guide.matcher()
+        for i in range(len(text) + 1):
+            allowed = {BYTES.token_bytes(int(t)) for t in np.flatnonzero(mask_of(matcher)) if BYTES.is_text(int(t))}
+            assert allowed == {bytes([b]) for b in range(256) if text[:i] + bytes([b]) in begun}, (schema, text[:i])
+            assert matcher.is_accepting() == (text[:i] in whole)
+            if i < len(text):
+                assert matcher.accept_token(next(t for t in range(256) if BYTES.token_bytes(t) == text[i : i + 1]))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_masks_of_lists_that_contain_values_so_many_times(seed: int) -> None:
+    """Whatever the other items use up, a value that must still come is there, and the list goes on only if one is."""
+    rng = random.Random(seed)
+    item, texts = rng.choice([pair for pair in TEXTS if len(pair[1]) <= 7])
+    schema: dict[str, Any] = {"type": "array", "items": item, "uniqueItems": True}
+    rules = []
+    for _ in range(rng.randint(1, 2)):
+        least = rng.randint(0, 2)
+        some = rng.sample(texts, rng.randint(1, len(texts)))
+        rules.append((some, least, rng.choice([None, None, least, least + 1])))
+    schema["allOf"] = [
+        {"contains": {"enum": list(map(json.loads, some))}, "minContains": least}
+        | ({} if most is None else {"maxContains": most})
+        for some, least, most in rules
+    ]
+    low, high = rng.randint(0, 3), rng.choice([3, 4]) if len(texts) > 4 else None
+    schema |= {"minItems": low} | ({} if high is None else {"maxItems": high})
+    lists = [
+        some
+        for n in range(low, (len(texts) if high is None else high) + 1)
+        for some in itertools.permutations(texts, n)
+        if all(least <= len({*some} & {*of}) <= (len(some) if most is None else most) for of, least, most in rules)
+    ]
+    if lists:
+        check_masks(schema, lists, rng)
+    else:
+        assert is_refused(schema)
+
+
+# A list, what it begins with, and tokens that might come.
+SPELLINGS: list[tuple[dict[str, Any], str, list[bytes]]] = [
+    ({"anyOf": [{"const": {"a": 10}}, {"type": "string", "pattern": "^[a-c]$"}]}, '[{"a":10}', [b",{", b',{"', b',"']),
+    ({"enum": [{"a": 10}, {}, *(f"{n}" for n in range(2000))]}, '[{"a":10', [b"}", b'},{"', b"},{}", b'},"']),
+    ({"anyOf": [{"const": {"a": 10}}, {"const": {}}, {"pattern": "^[a-z]{9}$", "type": "string"}]}, '[{"a":10',
+     [b"}", b"},{", b'},{"', b"},{}", b'},"a']),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("item", "begun", "tokens"), SPELLINGS)
+def test_a_value_with_many_spellings_is_one_value(item: dict[str, Any], begun: str, tokens: list[bytes]) -> None:
+    """``10.0``, ``10.00`` … are endless, but after one of them, none may come."""
+    vocabulary = plain([*EVERY_BYTE, *tokens])
+    schema = {"type": "array", "items": item, "uniqueItems": True}
+    for bounds in ({}, {"maxItems": 2}):
+        matcher = gr.compile(gr.json_schema(schema | bounds), vocabulary, cache=False).matcher()
+        assert matcher.accept_string(begun)
+        mask = mask_of(matcher)
+        for token in range(vocabulary.size):
+            assert bool(mask[token]) == matcher.fork().accept_token(token), vocabulary.token_bytes(token)

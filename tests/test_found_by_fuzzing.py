@@ -208,7 +208,7 @@ class Items(gr.Constraint):
     wrapped: bool
 
     def _lower(self, b: _core.Builder) -> int:
-        one = b.item(b.choice([b"1", b"2", b"3"]), False, 0)
+        one = b.item(b.choice([b"1", b"2", b"3"]))
         if self.wrapped:
             one = b.union([one, b.concat([b.literal(b"."), one])])
         body = b.repeat(one, 1, -1)

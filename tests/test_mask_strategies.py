@@ -291,8 +291,16 @@ def lists(seed: int) -> Case:
     word = rng.choice([text, {**text, "minLength": 1}, {"enum": ["a", "ab", "b"]}, {"pattern": "^[ab]{0,9}$"}])
     entry = {"type": "object", "properties": {"a": word, "b": rng.choice([text, {"type": "integer"}, {}])}}
     entry |= rng.choice([{}, {"required": ["a"]}, {"required": ["a", "b"]}]) | {"additionalProperties": False}
-    item: dict[str, Any] = rng.choice([word, entry, entry, {"type": "array", "items": word, "uniqueItems": True}])
-    wanted = [{"const": "a"}, {"pattern": "^a"}, {"required": ["b"]}, {"properties": {"a": {"pattern": "^b"}}}, {}]
+    one = {"anyOf": [word, {"const": {"a": 10}}]}  # one value with infinitely many spellings
+    item: dict[str, Any] = rng.choice([word, entry, entry, one, {"type": "array", "items": word, "uniqueItems": True}])
+    wanted = [
+        {"const": "a"},
+        {"pattern": "^a"},
+        {"enum": ["a", "b", 10]},
+        {"required": ["b"]},
+        {"properties": {"a": {"pattern": "^b"}}},
+        {},
+    ]
     rules: list[dict[str, Any]] = [
         {"contains": rng.choice(wanted), "minContains": rng.choice([1, 1, 2])},
         {"minItems": rng.choice([1, 2, 4])},

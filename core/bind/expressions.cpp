@@ -338,7 +338,7 @@ void bind_expressions(nb::module_& m) {
       .def("vote", &make_vote, nb::arg("names"), nb::arg("values"), nb::arg("required"), nb::arg("others"),
            nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered"), nb::arg("escapes"), nb::arg("cells"),
            nb::arg("parts"), nb::arg("effects"), nb::arg("settled"), nb::arg("wholes"))
-      .def("item", added<ops::Item>(), nb::arg(), nb::arg("infinite") = false, nb::arg("label") = 0)
+      .def("item", added<ops::Item>(), nb::arg(), nb::arg("left") = 0, nb::arg("label") = 0)
       .def("distinct", added<ops::Distinct>())
       .def("tally", &make_tally, nb::arg("places"), nb::arg("comma"), nb::kw_only(), nb::arg("cells"), nb::arg("parts"),
            nb::arg("counters"))

@@ -197,7 +197,7 @@ Id Vote::make(Arena& arena) {
   return Json::of(arena).members(std::move(made));
 }
 
-Id Item::make(Arena& arena) { return Json::of(arena).item(of, infinite, label); }
+Id Item::make(Arena& arena) { return Json::of(arena).item(of, left, label); }
 Id Distinct::make(Arena& arena) { return Json::of(arena).distinct(body); }
 Id Twice::make(Arena& arena) { return Json::of(arena).twice(body); }
 

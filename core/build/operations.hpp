@@ -271,9 +271,9 @@ struct Item {
   static constexpr u8 kCode = 23;
   static constexpr const char* kName = "item";
   Id of;
-  bool infinite;
+  u32 left;
   u32 label;
-  auto fields() { return std::tie(of, infinite, label); }
+  auto fields() { return std::tie(of, left, label); }
   Id make(Arena& arena);
 };
 

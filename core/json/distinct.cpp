@@ -12,8 +12,6 @@
 namespace guiderail {
 namespace {
 
-constexpr u32 kDense = 1;           // a string with any text
-constexpr u32 kInfinite = 2;        // infinitely many values
 constexpr int kDeepest = 500;       // nesting of values that are compared
 constexpr u32 kLongestPlain = 400;  // digits of a number that is written out
 
@@ -65,13 +63,14 @@ bool Json::item_is_dense(Id e) const {
          is_literal(node(inside).tail(), &close) && close == "\"";
 }
 
-Id Json::item(Id e, bool infinite, u32 label) {
+Id Json::item(Id e, u32 left, u32 label) {
   used_ = true;
   if (has(e, kHasItem)) throw Error("item-outside", "an item must be directly inside its own distinct");
   if (has(e, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope within one item");
   if (label >= kItemLabels) throw Error("item-label", "items have at most 32 labels");
-  const u32 dense = item_is_dense(e) ? kDense | kInfinite : 0;
-  return item_at(e, 0, dense | (infinite ? kInfinite : 0) | label << 2);
+  if (left > 2) throw Error("item-left", "of an item, 0, 1 or 2 says whether a value is left");
+  const u32 dense = item_is_dense(e) ? kItemDense | kItemLeft | kItemEndless : 0;
+  return item_at(e, 0, dense | (left > 0 ? kItemLeft : 0) | (left > 1 ? kItemEndless : 0) | label << kItemFacts);
 }
 
 Id Json::item_at(Id e, u32 text, u32 facts) {
@@ -84,7 +83,7 @@ Id Json::item_at(Id e, u32 text, u32 facts) {
   absorb(d, e, true);
   d.flags |= kHasItem;
   if (text != kSomeText) d.flags |= kExactStep;
-  if (!(facts & kInfinite)) d.flags |= kFiniteItem;
+  if (!(facts & kItemLeft)) d.flags |= kFiniteItem;
   if (text != 0 && text != kSomeText) d.flags |= kExactKey;
   if (has(e, kNullable)) d.flags |= kNullable;
   d.shortest = n.shortest;
@@ -194,11 +193,11 @@ Id Json::derive_item(Id item, Id rest, const ListState& of, u8 byte) {
   const bool some = seen_states_.values[of.seen].some;
   Id e = item_rest(n), out = kEmpty;
   if (text == 0) {
-    if (some && !(facts & kDense)) return unknown();
+    if (some && !(facts & kItemDense)) return unknown();
     e = other_than(e, of.seen);
   }
   // One value may have infinitely many spellings, each with states of its own: so a search asks for values first.
-  if (const Id d = derive(e, byte); d != kEmpty && ((facts & kInfinite) || has(d, kHasRef) || live(d))) {
+  if (const Id d = derive(e, byte); d != kEmpty && ((facts & kItemLeft) || has(d, kHasRef) || live(d))) {
     const u32 longer = text == kSomeText ? kSomeText : texts_.grow(text, byte);
     out = distinct_node(concat(item_at(d, longer, facts), rest), of.seen);
   }

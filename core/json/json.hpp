@@ -19,6 +19,10 @@ inline u32 twice_labels(const Node& n) { return n.min; }  // a bit set
 inline Id item_rest(const Node& n) { return n.body(); }   // of an Item: the rest of it
 inline u32 item_text(const Node& n) { return n.b; }       // the text read so far; 0: nothing
 inline u32 item_facts(const Node& n) { return n.min; }
+constexpr u32 kItemDense = 1;    // a string with any text
+constexpr u32 kItemLeft = 2;     // a value is certainly left, whatever came before
+constexpr u32 kItemEndless = 4;  // it has infinitely many values
+constexpr u32 kItemFacts = 3;    // bits, followed by the label
 
 // requires: mutex held, or no other thread knows the arena yet
 class Json final : public Family {
@@ -32,7 +36,8 @@ class Json final : public Family {
 
   // -- construction --
   Id members(MemberTable table);
-  Id item(Id e, bool infinite, u32 label = 0);
+  // left: 1 if a value is certainly left, whatever came before; 2 if there are infinitely many
+  Id item(Id e, u32 left, u32 label = 0);
   Id distinct(Id body);
   Id twice(Id body);
   std::optional<u32> plain_members(Id e) const;  // the table of e, if e is an object without members yet

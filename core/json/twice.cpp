@@ -13,7 +13,7 @@
 namespace guiderail {
 namespace {
 
-u32 label_of(u32 facts) { return u32{1} << (facts >> 2); }
+u32 label_of(u32 facts) { return u32{1} << (facts >> kItemFacts); }
 
 }  // namespace
 

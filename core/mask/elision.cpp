@@ -186,8 +186,8 @@ bool Abstraction::begins_endless_string(Id e) {
   });
 }
 
-// An item that has not begun, as far as it does not depend on earlier ones: the bytes with which all but finitely many
-// of its infinitely many values begin, `most` at most, then an elision. kEmpty: there are none.
+// An item with infinitely many values that has not begun, as far as it does not depend on earlier ones: the bytes with
+// which all but finitely many of them begin, `most` at most, then an elision. kEmpty: there are none.
 Id Abstraction::endless_beginning(Id e, u32 most) {
   ByteSet others = first(e);
   const bool string = begins_endless_string(e);
@@ -220,7 +220,8 @@ Id Abstraction::elide_items(Id e) {
   if (has(e, kHasItem)) {
     const auto [head, tail] = unstack(e);
     const Node& h = node(head);
-    const Id begun = h.kind == Kind::Item && !has(e, kFiniteItem) ? endless_beginning(item_rest(h)) : kEmpty;
+    const bool endless = h.kind == Kind::Item && (item_facts(h) & kItemEndless) && !has(e, kFiniteItem);
+    const Id begun = endless ? endless_beginning(item_rest(h)) : kEmpty;
     if (begun != kEmpty) {
       out = begun;
     } else if (h.kind == Kind::Repeat && !has(e, kFiniteItem)) {

@@ -425,8 +425,8 @@ class Builder:
             + _list(wholes, lambda of: _list(of, lambda one: _us(one[0]) + _u(one[1]))),
         )
 
-    def item(self, e: int, /, infinite: bool = False, label: int = 0) -> int:
-        return self._make("item", _u(e) + _u(infinite) + _u(label))
+    def item(self, e: int, /, left: int = 0, label: int = 0) -> int:
+        return self._make("item", _u(e) + _u(left) + _u(label))
 
     def distinct(self, body: int, /) -> int:
         return self._make("distinct", _u(body))

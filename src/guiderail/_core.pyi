@@ -117,8 +117,8 @@ class Builder:
         settled: Sequence[tuple[Sequence[int], int]],  # if exactly these cells must hold, these members are equivalent
         wholes: Sequence[Sequence[tuple[Sequence[int], int]]],  # by name: (some of its values, their union)
     ) -> int: ...
-    def item(  # infinite: certainly infinitely many values; label: below 32, equal for items with the same values
-        self, e: int, /, infinite: bool = False, label: int = 0
+    def item(  # left: 1 if a value certainly remains, 2 if infinitely many; label: below 32, for equal sets of values
+        self, e: int, /, left: int = 0, label: int = 0
     ) -> int: ...
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
     def tally(  # a list, read item by item: a formula over cells; see core/json/tallies.cpp

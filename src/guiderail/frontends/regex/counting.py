@@ -7,9 +7,11 @@ from typing import Final
 from guiderail.frontends.regex.constraint import Regex
 from guiderail.frontends.regex.syntax import Alt, Atomic, Cat, Edge, EndNl, Lit, Node, Rep, Set
 
-__all__ = ["INFINITE", "count_strings", "count_texts", "likely_text", "unanchored"]
+__all__ = ["HUGE", "INFINITE", "count_strings", "count_texts", "likely_text", "unanchored"]
 
 INFINITE: Final = 1 << 200
+HUGE: Final = INFINITE - 1
+"""Finitely many, but at least as many as this."""
 _MOST_PIECES: Final = 200  # of a likely text
 
 
@@ -61,7 +63,7 @@ def count_strings(node: Node) -> tuple[int, int | None]:
                 return 0, None
             most = max(most, count)
             if fixed and size is not None:  # up to here each text is split into its parts in only one way
-                product, length = min(product * count, INFINITE), length + size
+                product, length = _times(product, count), length + size
             else:
                 fixed = False
         return max(product, most), length if fixed else None
@@ -71,13 +73,19 @@ def count_strings(node: Node) -> tuple[int, int | None]:
         return max((count for count, _ in counts), default=0), sizes.pop() if len(sizes) == 1 else None
     if isinstance(node, Rep):
         count, size = count_strings(node.item)
+        if node.max == 0:
+            return 1, 0
         if node.min == 0 and not count:
             return 0, None
         if node.max < 0:
             return (INFINITE if count and size != 0 else 0), None
-        many = min(count ** min(node.max, 64), INFINITE) if size is not None else count
+        many = count if size is None else INFINITE if count == INFINITE else min(count ** min(node.max, 64), HUGE)
         return many, size * node.max if size is not None and node.min == node.max else None
     return 0, None
+
+
+def _times(one: int, other: int) -> int:
+    return INFINITE if INFINITE in (one, other) else min(one * other, HUGE)
 
 
 def likely_text(regex: Regex) -> str:

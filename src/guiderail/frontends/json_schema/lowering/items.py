@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from guiderail.frontends.json_schema.errors import SchemaLimitError
 from guiderail.frontends.json_schema.lowering.layout import Frame
-from guiderail.frontends.json_schema.normal_form.abundance import PLENTY
+from guiderail.frontends.json_schema.normal_form.abundance import ENDLESS, PLENTY
 from guiderail.frontends.json_schema.normal_form.shape import UNREACHABLE, ArrayCell, Contains, Term
 from guiderail.support.work import spend
 
@@ -20,6 +19,8 @@ _MOST_LABELS: Final = 32  # as many as the core keeps
 _MOST_COUNTED: Final = 1_000  # values that items are counted for, next to what the list contains
 _Counts = tuple[int, ...]
 _State = tuple[int, _Counts]
+_Moves = dict[_State, list[tuple[Term, bool]]]
+"""The states after one more item, each with the items that lead there, and whether such a value is certainly left."""
 
 
 def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, low: int) -> int:
@@ -37,30 +38,35 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
     if lowering.max_items is not None:
         high = lowering.max_items if high is None else min(high, lowering.max_items)
     unique = cell.unique and (high is None or high > 1)
-    if unique:
-        most = lowering.algebra.emptiness.count(cell.rest)
-        if most is not None and (not cell.contains or most <= _MOST_COUNTED):
-            high = min(len(cell.prefix) + most, len(cell.prefix) + most if high is None else high)
+    most = lowering.algebra.emptiness.count(cell.rest) if unique else None
+    if most is not None:
+        most += len(cell.prefix)
+        if not cell.contains or most <= _MOST_COUNTED:
+            high = most if high is None else min(high, most)
     if high is not None and high >= UNREACHABLE:
         high = None
     if low >= UNREACHABLE or (high is not None and high < low):
         return b.EMPTY
-    before = PLENTY if high is None else min(max(high - 1, 0), PLENTY)  # so many values come before the last at most
+    longest = [n for n in (high, most) if n is not None]
+    before = min([PLENTY, *[max(n - 1, 0) for n in longest]])  # so many values come before the last at most
 
-    def plain(term: Term) -> int:
+    def lasts(term: Term, taken: int) -> bool:
+        return lowering.abundance.term(term, level + 1, taken)
+
+    def plain(term: Term, is_left: bool) -> int:
         handle = lowering.term(term, level + 1)
         if not unique or handle == b.EMPTY:
             return handle
-        return b.item(handle, lowering.abundance.term(term, level + 1, before))
+        return b.item(handle, 2 if lasts(term, ENDLESS) else is_left)
 
     item = _labelled(lowering, cell, level + 1) if cell.repeated else plain
 
     if unique and (cell.contains or low > 1) and lowering.emptiness.array(cell):
         return b.EMPTY
     if cell.contains:
-        inside = _counted(lowering, cell, frame, item, low, high)
+        inside = _Counted(lowering, cell, (low, high), item).lower(frame, lasts, before)
     else:
-        inside = _plain(lowering, cell, frame, item, low, high)
+        inside = _plain(lowering, cell, frame, lambda term: item(term, unique and lasts(term, before)), low, high)
     if cell.repeated:
         return b.twice(inside)
     if not unique or inside == b.EMPTY:
@@ -87,7 +93,7 @@ def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
                 pointer=lowering.document.where(),
             )
 
-    def item(term: Term) -> int:
+    def item(term: Term, _: bool) -> int:
         found = []
         for label, atom in enumerate(atoms):
             if algebra.emptiness.term(algebra.both(atom, term)):
@@ -100,7 +106,9 @@ def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
     return item
 
 
-def _plain(lowering: Lowering, cell: ArrayCell, frame: Frame, item: _Item, low: int, high: int | None) -> int:
+def _plain(
+    lowering: Lowering, cell: ArrayCell, frame: Frame, item: Callable[[Term], int], low: int, high: int | None
+) -> int:
     """First items one by one, then a loop."""
     b, comma = lowering.builder, frame.comma
     empty = b.EMPTY
@@ -135,77 +143,116 @@ def _plain(lowering: Lowering, cell: ArrayCell, frame: Frame, item: _Item, low: 
     return tail
 
 
-def _counted(lowering: Lowering, cell: ArrayCell, frame: Frame, item: _Item, low: int, high: int | None) -> int:
-    """With counters: states are (items so far, counts so far), both only as far as they matter."""
-    b, algebra = lowering.builder, lowering.algebra
-    counters = cell.contains
-    # With few distinct values, none may be used uncounted, or none might be left to count.
-    few: dict[Contains, bool] = {}
-    for c in counters if cell.unique else ():
-        number = algebra.emptiness.count(c.term)
-        few[c] = number is not None and number <= _MOST_COUNTED
-    last = max(1, len(cell.prefix), low, max(c.start for c in counters))
-    if high is not None:
-        last = max(last, high)
+class _Counted:
+    """A list with counters: states are (items so far, counts so far), both only as far as they matter."""
 
-    def steps(state: _State) -> dict[_State, int]:
-        """The states after one more item, with the items that lead there."""
+    def __init__(self, lowering: Lowering, cell: ArrayCell, bounds: tuple[int, int | None], item: _Item) -> None:
+        self.lowering, self.cell, self.item = lowering, cell, item
+        self.algebra, self.counters = lowering.algebra, cell.contains
+        self.low, self.high = bounds
+        self.last = max(1, len(cell.prefix), self.low, self.high or 0, max(c.start for c in cell.contains))
+
+    def lower(self, frame: Frame, lasts: Callable[[Term, int], bool], before: int) -> int:
+        """The expression between the brackets.
+
+        Args:
+            frame: punctuation.
+            lasts: whether there are certainly more values than some number.
+            before: the number of items that may come before another.
+        """
+        b = self.lowering.builder
+        moves = self._moves(lasts, before)
+        done: dict[_State, int] = {}
+        for state in sorted(moves, key=lambda s: (s[0], sum(s[1])), reverse=True):
+            at, counts = state
+            enough = at >= self.low and all(n >= c.min for n, c in zip(counts, self.counters, strict=True))
+            ways = [b.EPSILON] if enough else []
+            loop = b.EMPTY
+            # Where one way on certainly remains, it does not matter whether the others do.
+            on = [items for after, items in moves[state].items() if after != state and done[after] != b.EMPTY]
+            goes_on = any(is_left for items in on for _, is_left in items)
+            for after, items in moves[state].items():
+                handle = b.union([self.item(term, is_left or goes_on) for term, is_left in items])
+                step = handle if at == 0 else b.concat([frame.comma, handle])
+                if after == state:
+                    loop = step
+                elif done[after] != b.EMPTY:
+                    ways.append(b.concat([step, done[after]]))
+            end = b.union(ways) if ways else b.EMPTY
+            done[state] = end if loop == b.EMPTY or end == b.EMPTY else b.concat([b.repeat(loop, 0, -1), end])
+        return done[self._start]
+
+    @property
+    def _start(self) -> _State:
+        return 0, (0,) * len(self.counters)
+
+    def _moves(self, lasts: Callable[[Term, int], bool], before: int) -> dict[_State, _Moves]:
+        # If distinct values might run out, none is used uncounted: so those that are counted are left.
+        apart = [c.max is not None or (self.cell.unique and self._runs_out(c, before)) for c in self.counters]
+        known = {self._start}
+        waiting = [self._start]
+        moves: dict[_State, _Moves] = {}
+        while waiting:
+            state = waiting.pop()
+            found = moves[state] = _Moves()
+            for after, term, taken in self._steps(state, apart):
+                is_left = self.cell.unique and lasts(term, min([before, *taken]))
+                found.setdefault(after, []).append((term, is_left))
+                if after not in known:
+                    known.add(after)
+                    waiting.append(after)
+                    self._limit(len(known))
+        return moves
+
+    def _runs_out(self, c: Contains, before: int) -> bool:
+        """Whether so many items may use up the values that are counted, for all that is known."""
+        for term in {*self.cell.prefix, self.cell.rest}:
+            number = self.algebra.emptiness.count(self.algebra.both(term, c.term))
+            if number is not None and 0 < number <= before:
+                return True
+        return False
+
+    def _steps(self, state: _State, apart: list[bool]) -> Iterator[tuple[_State, Term, list[int]]]:
+        """The states after one more item, the items that lead there, and how many of these may have come before.
+
+        Args:
+            state: the state.
+            apart: whether an item that is not counted must not match, by counter.
+        """
         at, counts = state
-        if high is not None and at >= high:
-            return {}
-        found: dict[_State, list[int]] = {}
-        choices: list[list[tuple[int, Term | None]]] = []
-        for c, count in zip(counters, counts, strict=True):
+        if self.high is not None and at >= self.high:
+            return
+        ways: list[tuple[Term, _Counts, list[int]]] = [(self.cell.item(at), (), [])]
+        for i, (c, count, is_apart) in enumerate(zip(self.counters, counts, apart, strict=True)):
+            spend(30 * len(ways))
             if at < c.start or (c.max is None and count >= c.min):
-                choices.append([(count, None)])
-            elif c.max is None and not (few and few[c]):  # too many do no harm: an item may stay uncounted
-                choices.append([(count, None), (count + 1, c.term)])
-            elif c.max is None or count < c.max:  # too few would: an uncounted item must not match
-                choices.append([(count, algebra.not_term(c.term)), (count + 1, c.term)])
-            else:
-                choices.append([(count, algebra.not_term(c.term))])
-        for choice in product(*choices):
-            spend(30 + 5 * len(counters))
-            term = algebra.and_terms([cell.item(at), *[t for _, t in choice if t is not None]])
-            handle = item(term)
-            if handle != b.EMPTY:
-                found.setdefault((min(at + 1, last), tuple(n for n, _ in choice)), []).append(handle)
-        return {state: b.union(handles) for state, handles in found.items()}
+                ways = [(term, (*after, count), taken) for term, after, taken in ways]
+                continue
+            more: list[tuple[Term, _Counts, list[int]]] = []
+            for term, after, taken in ways:
+                other = self.algebra.both(term, self.algebra.not_term(c.term)) if is_apart else term
+                more.append((other, (*after, count), taken))
+                if c.max is None or count < c.max:
+                    # Of what is counted, only as many have come as were counted, or came too early to be.
+                    before = [*taken, count + c.start] if is_apart else taken
+                    more.append((self.algebra.both(term, c.term), (*after, count + 1), before))
+            last = i == len(counts) - 1
+            ways = more if last else [way for way in more if not self.algebra.emptiness.term(way[0])]
+        for term, after, taken in ways:
+            if self.item(term, False) != self.lowering.builder.EMPTY:
+                yield (min(at + 1, self.last), after), term, taken
 
-    start: _State = (0, (0,) * len(counters))
-    moves: dict[_State, dict[_State, int]] = {}
-    waiting = [start]
-    while waiting:
-        state = waiting.pop()
-        if state in moves:
-            continue
-        moves[state] = steps(state)
-        waiting += moves[state]
-        if len(moves) > lowering.document.options.max_branches:
+    def _limit(self, states: int) -> None:
+        most = self.lowering.document.options.max_branches
+        if states > most:
             raise SchemaLimitError(
-                f"counting items for contains takes more than max_branches="
-                f"{lowering.document.options.max_branches:,} states; lower minContains, maxContains or the bounds on "
-                "items, or raise max_branches",
-                pointer=lowering.document.where(),
+                f"counting items for contains takes more than max_branches={most:,} states; lower minContains, "
+                "maxContains or the bounds on items, or raise max_branches",
+                pointer=self.lowering.document.where(),
             )
-    done: dict[_State, int] = {}
-    for state in sorted(moves, key=lambda s: (s[0], sum(s[1])), reverse=True):
-        at, counts = state
-        enough = at >= low and all(n >= c.min for n, c in zip(counts, counters, strict=True))
-        ways = [b.EPSILON] if enough else []
-        loop = b.EMPTY
-        for after, handle in moves[state].items():
-            step = handle if at == 0 else b.concat([frame.comma, handle])
-            if after == state:
-                loop = step
-            elif done[after] != b.EMPTY:
-                ways.append(b.concat([step, done[after]]))
-        end = b.union(ways) if ways else b.EMPTY
-        done[state] = end if loop == b.EMPTY or end == b.EMPTY else b.concat([b.repeat(loop, 0, -1), end])
-    return done[start]
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    _Item = Callable[[Term], int]
+    _Item = Callable[[Term, bool], int]  # of what an item satisfies, and whether such a value is certainly left

@@ -99,7 +99,14 @@ class Writable(Abundance):
 
     def strings(self, strings: Strings, than: int) -> bool:
         longest = self.lowering.max_string
-        return super().strings(strings if longest is None else strings & longest, than)
+        if longest is not None:
+            strings = strings & longest
+        if self.lowering.excludes:
+            strings = strings & self.emptiness.plain_keys
+        return super().strings(strings, than)
+
+    def few(self, term: Term) -> int:
+        return 0 if self.lowering.capped else super().few(term)
 
     def below(self, level: int) -> int | None:
         most = self.lowering.max_depth

@@ -12,18 +12,23 @@ from guiderail.frontends.json_schema.normal_form.shape import FALSE, ArrayCell, 
 from guiderail.frontends.json_schema.values.formats import FormatTexts
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.frontends.regex import Regex
-from guiderail.frontends.regex.counting import INFINITE, count_strings, count_texts, unanchored
+from guiderail.frontends.regex.counting import HUGE, INFINITE, count_strings, count_texts, unanchored
 from guiderail.frontends.regex.syntax import Alt, Cat, Rep
+from guiderail.support.texts import has_surrogate
 from guiderail.support.work import spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.normal_form.satisfiable import Emptiness
     from guiderail.frontends.json_schema.values.numbers import Numbers
 
-__all__ = ["PLENTY", "Abundance", "is_dense", "many_texts"]
+__all__ = ["ENDLESS", "MOST_LISTED", "PLENTY", "Abundance", "is_dense", "many_texts"]
 
 PLENTY: Final = 1 << 20
 """More items than this are not written: their text alone would have millions of tokens."""
+ENDLESS: Final = HUGE
+"""Only what is infinite is more than this."""
+MOST_LISTED: Final = 1_000
+"""Values of a term that are listed at most."""
 _FORMATS: Final = frozenset(
     (
         "date-time",
@@ -67,7 +72,7 @@ class Abundance:
         Args:
             term: what the values satisfy.
             level: the number of enclosing arrays and objects; it matters only to subclasses.
-            than: the number, at most `PLENTY`.
+            than: the number, at most `PLENTY`, or `ENDLESS`.
         """
         key = term, level, than
         known = self.known.get(key)
@@ -80,17 +85,23 @@ class Abundance:
                 or self.strings(shape.strings, than)
                 or any(self._array(cell, level, than) for cell in shape.arrays)
                 or any(self._object(cell, level, than) for cell in shape.objects)
+                or (than < MOST_LISTED and self.few(term) > than)
             )
         return known
 
     def numbers(self, numbers: Numbers, than: int) -> bool:
         """Whether there are certainly more numbers."""
         count = numbers.count()
-        return count is None or count > than
+        return count is None or (than < ENDLESS and count > than)
 
     def strings(self, strings: Strings, than: int) -> bool:
         """Whether there are certainly more strings."""
         return many_texts(strings, than)
+
+    def few(self, term: Term) -> int:
+        """The number of values, if they are few enough to list; a lower bound otherwise."""
+        values = self.emptiness.listing.values(term)
+        return 0 if values is None else sum(not _unwritable(value) for value in values.values())
 
     def below(self, level: int) -> int | None:
         """The level of what is inside a value; None if no array or object can be written at this level."""
@@ -113,7 +124,8 @@ class Abundance:
             need = max(cell.min, 1)
             if need >= PLENTY or (high is not None and high < need):
                 return False
-            return all(self.term(cell.item(i), inner, min(than + need, PLENTY)) for i in range(min(need, different)))
+            more = max(than, min(than + need, PLENTY))
+            return all(self.term(cell.item(i), inner, more) for i in range(min(need, different)))
         if not all(self.some(cell.item(i), inner) for i in range(min(cell.min, different))):
             return False
         for i in range(different if high is None else min(high, different)):
@@ -140,12 +152,14 @@ class Abundance:
 
 
 def many_texts(strings: Strings, most: int = PLENTY) -> bool:
-    """Whether there are certainly more strings than this, which is at most `PLENTY`."""
+    """Whether there are certainly more strings than this, which is at most `PLENTY`, or `ENDLESS`."""
     kind, parts = strings._kind, strings._parts
     if kind in ("all", "but"):
         return True
     if kind == "length":
-        return parts[1] is None or parts[1] >= 1  # there are more characters than `PLENTY`
+        return parts[1] is None or (parts[1] >= 1 and most < ENDLESS)  # there are more characters than `PLENTY`
+    if kind == "texts":
+        return len(parts[0]) > most
     if kind == "or":
         return any(many_texts(part, most) for part in parts)
     if kind == "and":  # a minimum length leaves infinitely many of infinitely many
@@ -153,8 +167,15 @@ def many_texts(strings: Strings, most: int = PLENTY) -> bool:
         atoms = [part for part in parts if part._kind != "length"]
         if len(atoms) == 1 and all(part._parts[1] is None for part in bounds) and _endless(atoms[0]):
             return True
-        return strings.has_more(most)
-    return kind == "atom" and (_count_atom(strings) > most or strings.has_more(most))
+        return most < ENDLESS and strings.has_more(most)
+    return kind == "atom" and (_count_atom(strings) > most or (most < ENDLESS and strings.has_more(most)))
+
+
+def _unwritable(value: object) -> bool:
+    """Whether a listed value has a name that no text contains."""
+    if isinstance(value, dict):
+        return any(has_surrogate(name) or _unwritable(item) for name, item in value.items())
+    return isinstance(value, list) and any(map(_unwritable, value))
 
 
 def _endless(strings: Strings) -> bool:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from guiderail.frontends.json_schema.normal_form.abundance import PLENTY, many_texts
+from guiderail.frontends.json_schema.normal_form.abundance import MOST_LISTED, PLENTY, many_texts
 from guiderail.frontends.json_schema.normal_form.shape import FALSE, TRUE, ArrayCell, ObjectCell, Shape, Term, identity
 from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.frontends.json_schema.values.strings import Strings
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Listing", "can_differ"]
 
-_MOST: Final = 1_000  # values of a term
 _LONGEST: Final = 100  # items of a listed array
 _DEPTH: Final = 6  # of arrays and objects
 _MOST_LOOKS: Final = 1_000_000  # at values, while groups share them out
@@ -63,16 +62,16 @@ class Listing:
             if part is None:
                 return None
             found += part
-        if len(found) > _MOST:
+        if len(found) > MOST_LISTED:
             return None
         spend(2 * len(found))
         return {identity(value): value for value in found}
 
     def _parts(self, shape: Shape, depth: int) -> Iterator[Iterable[Any] | None]:
         if shape.numbers is not Numbers.NONE:
-            yield shape.numbers.listed(_MOST)
+            yield shape.numbers.listed(MOST_LISTED)
         if shape.strings is not Strings.NONE:
-            yield None if many_texts(shape.strings, _MOST) else shape.strings.listed(_MOST)
+            yield None if many_texts(shape.strings, MOST_LISTED) else shape.strings.listed(MOST_LISTED)
         for array in shape.arrays:
             yield self._array(array, depth)
         for cell in shape.objects:
@@ -91,7 +90,7 @@ class Listing:
             if values is None or (values and at >= _LONGEST):
                 return None
             spend(_COMBINATION * len(begun) * len(values))
-            if len(begun) * len(values) + len(found) > _MOST:
+            if len(begun) * len(values) + len(found) > MOST_LISTED:
                 return None
             begun = [[*items, value] for items in begun for value in values.values()]
             if cell.unique:
@@ -105,7 +104,7 @@ class Listing:
             if values is None:
                 return None
             spend(_COMBINATION * len(begun) * (1 + len(values)))
-            if len(begun) * (1 + len(values)) > _MOST:
+            if len(begun) * (1 + len(values)) > MOST_LISTED:
                 return None
             more = [{**members, name: value} for members in begun for value in values.values()]
             begun = more if name in cell.required else begun + more
@@ -125,7 +124,7 @@ class Listing:
         for keys, term in self.algebra.regions(cell) if cell.rules else [(Strings.ALL, cell.rest)]:
             values = self.values(term, depth - 1)
             if values is None or values:
-                names = keys.listed(_MOST)
+                names = keys.listed(MOST_LISTED)
                 if names is None:
                     yield "", None
                     return
