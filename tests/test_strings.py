@@ -113,6 +113,10 @@ def test_normal_form():
     assert (~Strings.texts(["x"]) | Strings.texts(["x"])).is_all()
     assert Strings.texts([]) == Strings.NONE
     assert Strings.format("no such format") is None
+    c = Strings.pattern("c")
+    assert a & (a | b) == a and a | (a & b) == a
+    assert (a | b | c) & ~a & ~b == c & ~a & ~b and (a & b & c) | ~a | ~b == c | ~a | ~b
+    assert (a | b | Strings.texts(["x"])) & ~a & ~b & ~Strings.texts(["x"]) == Strings.NONE
 
 
 def test_emptiness_is_decided():

@@ -455,6 +455,35 @@ def _opposed(rest: list[Strings]) -> bool:
     return any(item._kind == "atom" and item._parts[2] and _complement(item) in seen for item in rest)
 
 
+def _absorbed(kind: str, rest: list[Strings]) -> list[Strings] | None:
+    """The same parts of an "and" or an "or" after ``x or (x and y) = x`` and ``x and (not x or y) = x and y``.
+
+    Args:
+        kind: "or" for the parts of an "and", and the other way round.
+        rest: the parts.
+
+    Returns:
+        None if nothing is simpler.
+    """
+    if not any(item._kind == kind for item in rest):
+        return None
+    among = set(rest)
+    simpler: list[Strings] = []
+    changed = False
+    for item in rest:
+        if item._kind == kind:
+            spend(len(item._parts))
+            if any(part in among for part in item._parts):
+                changed = True
+                continue
+            kept = [part for part in item._parts if part._kind != "atom" or _complement(part) not in among]
+            if len(kept) < len(item._parts):
+                changed = True
+                item = _node(kind, kept, Strings.NONE if kind == "or" else Strings.ALL)
+        simpler.append(item)
+    return simpler if changed else None
+
+
 def _shared(items: list[Strings]) -> list[Strings]:
     """The conditions that all members of a union have in common."""
     found = _flat("and", items[:1])
@@ -480,6 +509,8 @@ def _all_of(items: Iterable[Strings]) -> Strings:
     spend(_STEPS * len(flat) + len(rest) * sum(map(len, texts)) * 50 + sum(map(len, buts)) // 2)
     if _opposed(rest):
         return Strings.NONE
+    if (simpler := _absorbed("or", rest)) is not None:
+        return _all_of([*[item for item in flat if item._kind in ("texts", "but", "length")], *simpler])
     if texts:
         left = frozenset.intersection(*texts).difference(*buts)
         for bounds in lengths:
@@ -529,6 +560,8 @@ def _any_of(items: Iterable[Strings]) -> Strings:
     spend(_STEPS * len(flat))
     if _opposed(rest):
         return Strings.ALL
+    if (simpler := _absorbed("and", rest)) is not None:
+        return _any_of([*[item for item in flat if item._kind in ("texts", "but", "length")], *simpler])
     if sum(item._size for item in flat) > _MOST_REPEATED and (shared := _shared(flat)):
         within = set(shared)
         left = [_all_of([part for part in _flat("and", (item,)) if part not in within]) for item in flat]
