@@ -87,23 +87,23 @@ class Writable(Abundance):
                 exclusive_minimum=None if bound is None else -bound, exclusive_maximum=bound, multiple_of=step
             )
 
-    def numbers(self, numbers: Numbers, than: int) -> bool:
+    def numbers(self, numbers: Numbers) -> int:
         if self._short is None:
-            return super().numbers(numbers, than)
+            return super().numbers(numbers)
         try:
-            return super().numbers(numbers & self._short, than)
+            return super().numbers(numbers & self._short)
         except LimitError as error:
             if error.code != "number-cases":
                 raise
-            return False
+            return 0
 
-    def strings(self, strings: Strings, than: int) -> bool:
+    def strings(self, strings: Strings) -> Strings:
         longest = self.lowering.max_string
         if longest is not None:
             strings = strings & longest
         if self.lowering.excludes:
             strings = strings & self.emptiness.plain_keys
-        return super().strings(strings, than)
+        return strings
 
     def few(self, term: Term) -> int:
         return 0 if self.lowering.capped else super().few(term)

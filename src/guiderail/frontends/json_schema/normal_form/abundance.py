@@ -81,22 +81,22 @@ class Abundance:
             self.known[key] = False  # recursive: the answer is not known yet
             shape = term.shape()
             known = self.known[key] = (
-                self.numbers(shape.numbers, than)
-                or self.strings(shape.strings, than)
+                self.numbers(shape.numbers) > than
+                or many_texts(self.strings(shape.strings), than)
                 or any(self._array(cell, level, than) for cell in shape.arrays)
                 or any(self._object(cell, level, than) for cell in shape.objects)
                 or (than < MOST_LISTED and self.few(term) > than)
             )
         return known
 
-    def numbers(self, numbers: Numbers, than: int) -> bool:
-        """Whether there are certainly more numbers."""
+    def numbers(self, numbers: Numbers) -> int:
+        """The number of numbers, or a lower bound."""
         count = numbers.count()
-        return count is None or (than < ENDLESS and count > than)
+        return INFINITE if count is None else min(count, HUGE)
 
-    def strings(self, strings: Strings, than: int) -> bool:
-        """Whether there are certainly more strings."""
-        return many_texts(strings, than)
+    def strings(self, strings: Strings) -> Strings:
+        """The strings that count."""
+        return strings
 
     def few(self, term: Term) -> int:
         """The number of values, if they are few enough to list; a lower bound otherwise."""
@@ -148,7 +148,17 @@ class Abundance:
         for name, term in cell.named.items():
             if (room or name in cell.required) and not self.emptiness.excludes(name) and self.term(term, inner, than):
                 return True
-        return False
+        return than < ENDLESS and self._combinations(cell, than) > than
+
+    def _combinations(self, cell: ObjectCell, than: int) -> int:
+        """A lower bound on the number of objects with the required members, from their numbers and strings."""
+        product = 1
+        for name in cell.required:
+            shape = cell.named[name].shape()
+            texts = self.strings(shape.strings)
+            some = than + 1 if many_texts(texts, than) else texts.number(than) or 0
+            product = min(product * max(1, self.numbers(shape.numbers) + some), HUGE)
+        return product
 
 
 def many_texts(strings: Strings, most: int = PLENTY) -> bool:
