@@ -168,6 +168,8 @@ def keys(seed: int) -> Case:
         schema["additionalProperties"] = rng.choice(values)
     if rng.random() < 0.3:
         schema["propertyNames"] = {"pattern": rng.choice(PATTERNS)}
+    elif rng.random() < 0.4:
+        schema["propertyNames"] = {"maxLength": rng.choice([2, 3, 4, 8])}
     for bound in ("minProperties", "maxProperties"):
         if rng.random() < 0.3:
             schema[bound] = rng.randint(1, 3)

@@ -65,6 +65,7 @@ inline constexpr std::size_t kMostLoops = 12;      // alternatives of a state th
 inline constexpr int kMostLoopNesting = 12;        // of an expression searched for a loop
 inline constexpr int kMostTextNesting = 8;         // of an examined text
 inline constexpr std::size_t kMostTexts = 24;      // states of a text, including those inside characters
+inline constexpr std::size_t kMostKeyNames = 64;   // names that correct the mask of a key as a string
 inline constexpr std::size_t kMostStrings = 6;     // alternatives of a string that is compared with another
 inline constexpr u32 kMostPairs = 3000;            // trie nodes compared below one first byte of two states
 inline constexpr std::size_t kMostPartsTold = 64;  // limit: parts around a count, alternatives with counts

@@ -242,9 +242,22 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   KeyApart apart;
   bool complete = false;
   if (!Json::of(arena_).key_apart(key, apart) || apart.closed || names_matter(apart, parts, complete)) return kEmpty;
-  Id form = Abstraction::of(arena_).key_as_string(apart, complete);
+  const Id form = key_spelled(parts, apart, complete);
+  if (form == kEmpty || !complete) return form;
+  // A name that lacks only its quote: either a string of at least one more character, or what the quote leads to.
+  const Id named = arena_.step_slow(e, '"');
+  if (named == kEmpty) return form;
+  if (arena_.has(named, kUnknownText)) return kEmpty;
+  return arena_.unite(form, Json::of(arena_).quoted(Abstraction::of(arena_).elide_stack(
+                                Abstraction::of(arena_).near_form(named, vocabulary_.longest()))));
+}
+
+// The key as a string, whatever names there are. `longer`: of at least one more character. kEmpty: none says the same.
+Id MaskBuilder::key_spelled(const KeyParts& parts, const KeyApart& apart, bool longer) {
+  const bool object = arena_.node(parts.key).kind == Kind::Members;
+  Id form = Abstraction::of(arena_).key_as_string(apart, longer);
   if (form == kEmpty) return kEmpty;
-  const bool keep = !object && !complete && parts.before == kEpsilon;
+  const bool keep = !object && !longer && parts.before == kEpsilon;
   const u64 memo = u64{index_of(form)} << 32 | index_of(parts.tail);
   if (const Id* known = keep ? stacked_forms_.find(memo) : nullptr) return *known;
   if (object && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
@@ -252,13 +265,7 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   form = arena_.concat(parts.before,
                        arena_.concat(form, Abstraction::of(arena_).elide_stack(tail, Abstraction::kAfterObject)));
   if (keep) stacked_forms_.set(memo, form);
-  if (!complete) return form;
-  // A name that lacks only its quote: either a string of at least one more character, or what the quote leads to.
-  const Id named = arena_.step_slow(e, '"');
-  if (named == kEmpty) return form;
-  if (arena_.has(named, kUnknownText)) return kEmpty;
-  return arena_.unite(form, Json::of(arena_).quoted(Abstraction::of(arena_).elide_stack(
-                                Abstraction::of(arena_).near_form(named, vocabulary_.longest()))));
+  return form;
 }
 
 // Nothing must be drawn yet.
@@ -374,18 +381,41 @@ bool MaskBuilder::closed_names(Id e, u32 node) {
   return true;
 }
 
+// Draws a key that has begun as a string, without the names that `rests` complete.
+bool MaskBuilder::draw_without_names(Id e, std::vector<std::string>& rests) {
+  KeyParts parts;
+  KeyApart apart;
+  if (!blank() || !key_parts(e, parts) || parts.before != kEpsilon || arena_.node(parts.key).kind != Kind::Key ||
+      !Json::of(arena_).key_apart(parts.key, apart) || apart.closed || !apart.key->quoted)
+    return false;
+  rests.clear();
+  if (!Json::of(arena_).named_rests(*apart.key, false, rests) || rests.empty() || rests.size() > kMostKeyNames)
+    return false;
+  const Id form = key_spelled(parts, apart, false);
+  if (form == kEmpty || !may_draw_apart(form)) return false;
+  const auto entry = entry_of(form);
+  if (arena_.cap_hit()) return false;
+  copy(*entry);
+  return true;
+}
+
 // Keys that may be anything or one of some names: the difference lies only where a token completes a name.
 bool MaskBuilder::several_keys(Id e, u32 node) {
   if (shared_) return false;  // another alternative may already have allowed tokens here
   if (closed_names(e, node)) return true;
   std::vector<std::string> rests;
   Id free = kEmpty;
-  if (!without_names(e, free, rests) || rests.empty() || free == kEmpty) return false;
+  bool any = false, raw = false;  // which beginnings of names are in the mask already
+  if (without_names(e, free, rests) && !rests.empty() && free != kEmpty) {
+    visit(free, node);
+    Escapes mode{};
+    Id loop = kEmpty;
+    any = opens_string(free, mode, loop) != 0;
+    raw = free_class(free) == raw_characters();
+  } else if (node != 0 || !draw_without_names(e, rests)) {
+    return false;
+  }
   sort_unique(rests);
-  visit(free, node);
-  Escapes mode{};
-  Id loop = kEmpty;
-  const bool any = opens_string(free, mode, loop) != 0, raw = free_class(free) == raw_characters();
   for (const std::string& rest : rests) {
     if ((any || (raw && rest.find('\\') == std::string::npos)) && !on_path(node, rest))
       continue;  // the beginning of the name is in the mask already
@@ -395,6 +425,10 @@ bool MaskBuilder::several_keys(Id e, u32 node) {
       at = vocabulary_.child(at, static_cast<u8>(rest[i]));
       if (at == kNoFan) break;
       s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(rest[i]));
+      if (s == kEmpty && !any) {  // not even the beginning of another key is left
+        clear(at);
+        break;
+      }
       if (i + 1 < rest.size()) {
         if (const int t = trie_.nodes[at].token; t >= 0 && s != kEmpty) set(t);
         continue;

@@ -105,6 +105,7 @@ class MaskBuilder {
     return made;
   }
   bool several_keys(Id e, u32 node);
+  bool draw_without_names(Id e, std::vector<std::string>& rests);
   bool keywords(Id e, u32 node);
   bool bounded_strings(Id e, u32 node);
   bool bounded_string(Id e);
@@ -117,6 +118,7 @@ class MaskBuilder {
   const std::vector<LongRun>& long_runs(const ClassMask& mask);
   bool cut_strings(Id e, Id tail, const Abstraction::Uncounted& of, Escapes mode);
   bool composed_strings(Id e, u32 node);
+  bool alternative_strings(Id e);
   bool prefix_summaries(Id e, u32 node);
   bool string_differences(Id e, u32 node);
   bool counted_intersections(Id e, u32 node);
@@ -200,6 +202,7 @@ class MaskBuilder {
   };
   const std::vector<Leaving>* leaving_of(Id e, const MaskEntry& entry, Escapes mode);
   Id key_form(Id e, const KeyParts& parts);
+  Id key_spelled(const KeyParts& parts, const KeyApart& apart, bool longer);
   bool holds_object(Id text, int unions = 0) const;
   Id nested_form(Id e);
   struct NamePaths {  // of the names that begin with the same bytes, from one node of the trie

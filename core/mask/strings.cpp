@@ -120,6 +120,7 @@ bool MaskBuilder::absorbing_strings(Id e, u32 node) {
 // texts that few bytes begin, which a walk reads at once.
 bool MaskBuilder::composed_strings(Id e, u32) {
   if (!blank() || arena_.has_raw_bytes() || arena_.has(e, kUnknownText | kHasScan | kHasLook)) return false;
+  if (alternative_strings(e)) return true;
   auto opens = [&](Id part) {
     std::string opening;
     return arena_.is_literal(part, &opening) && opening == "\"";
@@ -160,6 +161,28 @@ bool MaskBuilder::composed_strings(Id e, u32) {
   for (int token : after->open_tokens)
     if (scratch_->has(static_cast<u32>(token))) postponed_tokens_.push_back(token);
   scratch_->intersect(after->base.get(), after->diff);
+  return true;
+}
+
+// Strings of bounded length that are alternatives, such as keys of two kinds: the tokens that any of them allows.
+bool MaskBuilder::alternative_strings(Id e) {
+  const auto [head, tail] = unstack(arena_, e);
+  if (arena_.node(head).kind != Kind::Union || arena_.operands(head).size() > kMostStrings) return false;
+  std::vector<std::shared_ptr<const MaskEntry>> entries;
+  Ids ways(arena_.operands(head));
+  for (Id& way : ways) {
+    way = arena_.concat(way, tail);
+    const Node& string = arena_.node(unstack(arena_, way).head);
+    if (!is_escaped(string) || arena_.node(escaped_text(string)).longest == kInf || !may_draw_apart(way)) return false;
+  }
+  for (Id way : ways) entries.push_back(entry_of(way));
+  if (arena_.cap_hit()) return false;
+  copy(*entries[0]);
+  for (const auto& entry : std::span(entries).subspan(1)) {
+    scratch_->unite(entry->base.get(), entry->diff);
+    postponed_.insert(postponed_.end(), entry->open_nodes.begin(), entry->open_nodes.end());
+    postponed_tokens_.insert(postponed_tokens_.end(), entry->open_tokens.begin(), entry->open_tokens.end());
+  }
   return true;
 }
 

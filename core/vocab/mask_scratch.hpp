@@ -91,6 +91,23 @@ class MaskScratch {
       mark(static_cast<u32>(i));
     }
   }
+  // Adds what a mask allows.
+  void unite(const Words* base, const Diff& diff) {
+    if (!sheet_) lay(nullptr);
+    u32* mine = sheet_->words.data();
+    auto other = diff.begin();
+    for (std::size_t i = 0; i < words_; i += kBlock) {
+      const std::size_t end = std::min(i + kBlock, words_);
+      u32 allowed[kBlock] = {};
+      if (base) std::copy(base->data() + i, base->data() + end, allowed);
+      for (; other != diff.end() && other->first < end; ++other) allowed[other->first - i] = other->second;
+      u32 more = 0;
+      for (std::size_t k = i; k < end; ++k) more |= allowed[k - i] & ~mine[k];
+      if (!more) continue;
+      for (std::size_t k = i; k < end; ++k) mine[k] |= allowed[k - i];
+      mark(static_cast<u32>(i));
+    }
+  }
   // The words in which the mask differs from its base. Valid until the next call.
   const Diff& differences() {
     diff_.clear();

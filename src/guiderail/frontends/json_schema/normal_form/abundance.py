@@ -142,13 +142,23 @@ class Abundance:
         if not all(self.some(cell.named[name], inner) for name in cell.required):
             return False
         room = cell.max is None or cell.max > len(cell.required)
-        others = room and not cell.rules and cell.rest is not FALSE and self.some(cell.rest, inner)
+        others = room and self._many_names(cell, inner, than)
         if others or (cell.min > len(cell.required) and inner != level):  # are there enough others at that level?
             return others
         for name, term in cell.named.items():
             if (room or name in cell.required) and not self.emptiness.excludes(name) and self.term(term, inner, than):
                 return True
         return than < ENDLESS and self._combinations(cell, than) > than
+
+    def _many_names(self, cell: ObjectCell, inner: int, than: int) -> bool:
+        """Whether there are certainly more names that the cell does not mention and that may have a value."""
+        if not cell.rules:
+            return cell.rest is not FALSE and self.some(cell.rest, inner)
+        regions = self.emptiness.algebra.unnamed(cell)
+        than = max(than, min(than + len(cell.named), PLENTY))
+        return isinstance(regions, list) and any(
+            [many_texts(self.strings(keys), than) and self.some(term, inner) for keys, term in regions]
+        )
 
     def _combinations(self, cell: ObjectCell, than: int) -> int:
         """A lower bound on the number of objects with the required members, from their numbers and strings."""
