@@ -103,5 +103,4 @@ def test_the_mask_is_shared_with_other_keys() -> None:
         assert before <= between
         return int(gr._core.spent_work() - between)
 
-    first, *_, last = map(made, texts)  # the last one: what follows the key, and no more of its text
-    assert 6 * last < first
+    assert max(map(made, texts)) < 300  # steps; a walk over the tokens takes thousands
