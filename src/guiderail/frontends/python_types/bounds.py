@@ -25,7 +25,7 @@ from guiderail.frontends.python_types.rust_patterns import rust_pattern
 from guiderail.frontends.regex import regex
 from guiderail.support.texts import shown
 
-__all__ = ["Bounds", "common_multiple", "exact", "gather", "number_bound", "of_re", "tag_of"]
+__all__ = ["Bounds", "common_multiple", "describes_itself", "exact", "gather", "number_bound", "of_re", "tag_of"]
 
 _ORDER = ("gt", "ge", "lt", "le")
 
@@ -107,7 +107,8 @@ def common_multiple(a: Fraction, b: Fraction) -> Fraction:
 
 
 _PASSED_OVER = {"Strict", "AllowInfNan", "Unit", "Tag", "FailFast", "OnErrorOmit", "SkipValidation",
-                "WithJsonSchema", "PlainSerializer", "WrapSerializer", "SerializeAsAny", "Deprecated"}  # fmt: skip
+                "WithJsonSchema", "SkipJsonSchema", "Examples", "PlainSerializer", "WrapSerializer",
+                "SerializeAsAny", "Deprecated"}  # fmt: skip
 _VALIDATORS = {"AfterValidator", "BeforeValidator", "PlainValidator", "WrapValidator"}
 # Classes whose subclasses, defined elsewhere, mean the same.
 _INHERITED = {
@@ -155,7 +156,7 @@ def _one(item: Any, engine: str) -> Bounds:
         return _msgspec(item)
     if getattr(item, "__is_annotated_types_grouped_metadata__", False) is True:
         return gather(item, engine=engine)
-    return Bounds()
+    return Bounds(validators=(item,)) if describes_itself(item) else Bounds()
 
 
 def _known_class(item: Any) -> tuple[str, str]:
@@ -250,6 +251,14 @@ def _msgspec(item: Any) -> Bounds:
     if item.tz is not None:
         bounds = bounds.but(timezone=True if item.tz else None)
     return replace(bounds, description=item.description) if item.description else bounds
+
+
+def describes_itself(item: Any) -> bool:
+    """Whether metadata is code that may make any schema for pydantic, not a class of pydantic that is known here."""
+    kind, module = _known_class(item)
+    if module == "pydantic" and kind not in ("GetPydanticSchema", "ValidateAs"):
+        return False
+    return hasattr(item, "__get_pydantic_core_schema__")
 
 
 def tag_of(item: Any) -> Bounds:

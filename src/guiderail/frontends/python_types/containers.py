@@ -260,6 +260,7 @@ class Object(Node):
     fields: tuple[Field, ...]
     make: Callable[[dict[str, Any], dict[str, Any]], Any]
     others: Node | None = None
+    hidden: frozenset[str] = frozenset()  # members that are neither written nor among the others
     description: str | None = None
     call: bool = False  # whether `name` is what Python calls to make one
     model: bool = False
@@ -283,6 +284,8 @@ class Object(Node):
         for one in self.fields:
             schema = one.node.schema(out)
             properties[one.key] = {**schema, "description": one.description} if one.description else schema
+        if self.others is not None:
+            properties |= dict.fromkeys(sorted(self.hidden), False)
         made["properties"] = properties
         required = [one.key for one in self.fields if one.required or out.write_defaults]
         if called:
@@ -324,7 +327,7 @@ class Object(Node):
         for name, value in tree.items():
             if name in known:
                 continue
-            if self.others is None:
+            if self.others is None or name in self.hidden:
                 raise Mismatch(f"has a member {name[:60]!r}, which {self.name} does not have")
             others[name] = read_in(how(self.others), value, name)
         return members, others

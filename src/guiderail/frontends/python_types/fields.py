@@ -8,7 +8,7 @@ import operator
 import sys
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from guiderail.frontends.python_types.errors import unsupported
@@ -20,6 +20,7 @@ __all__ = [
     "docstring",
     "filled",
     "hints_of",
+    "is_hidden",
     "is_pydantic",
     "is_struct",
     "is_typed_dict",
@@ -141,6 +142,13 @@ def annotation_of(hint: Any) -> tuple[Any, bool | None]:
         elif name not in ("ReadOnly", "Final"):
             return hint, required
         hint = args[0]
+
+
+def is_hidden(metadata: Iterable[Any]) -> bool:
+    """Whether pydantic's ``SkipJsonSchema`` says that this is not to be written, if it can be left out."""
+    return any(
+        type(item).__name__ == "SkipJsonSchema" and type(item).__module__.startswith("pydantic.") for item in metadata
+    )
 
 
 def is_typed_dict(kind: Any) -> bool:

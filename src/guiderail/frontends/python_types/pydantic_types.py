@@ -8,21 +8,31 @@ need not parse JSON, where it is more limited (no ``Decimal`` beyond 17 digits, 
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from guiderail.errors import CompileError
 from guiderail.frontends import patterns
 from guiderail.frontends.python_types import nodes, number_nodes
-from guiderail.frontends.python_types.bounds import Bounds, tag_of
+from guiderail.frontends.python_types.bounds import Bounds, describes_itself, tag_of
 from guiderail.frontends.python_types.containers import Field, Object
-from guiderail.frontends.python_types.errors import unsupported
-from guiderail.frontends.python_types.fields import annotation_of, docstring, is_pydantic, resolved
+from guiderail.frontends.python_types.errors import in_member, unsupported
+from guiderail.frontends.python_types.fields import (
+    annotated_type,
+    annotation_of,
+    docstring,
+    is_hidden,
+    is_pydantic,
+    resolved,
+)
 from guiderail.frontends.python_types.nodes import call_user, described_apart
 from guiderail.frontends.python_types.scalars import scalar
 from guiderail.frontends.python_types.urls import url
@@ -31,10 +41,24 @@ from guiderail.support.trees import Tree, dump, plain
 if TYPE_CHECKING:
     from guiderail.frontends.python_types.walk import Walker
 
-__all__ = ["ModelRules", "encoded", "generic_of", "leaf", "model_of", "nested_as", "tag_key", "validator_of"]
+__all__ = [
+    "ModelRules",
+    "alias_in",
+    "dataclass_of",
+    "described_anew",
+    "encoded",
+    "generic_of",
+    "key_of",
+    "leaf",
+    "model_of",
+    "nested_as",
+    "rules_of",
+    "tag_key",
+    "validator_of",
+]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class ModelRules:
     """What the config of a model requires of all values in it.
 
@@ -85,14 +109,18 @@ def _asked(name: str) -> Iterator[None]:
 
 def validator_of(kind: Any, name: str, names: Mapping[str, Any]) -> Callable[[Any], Any]:
     """What pydantic makes of a value of an annotated type, whose forward references may use ``names``."""
+    with _asked(name):
+        validate: Callable[[Any], Any] = _adapter(kind, names).validate_python
+    return validate
+
+
+def _adapter(kind: Any, names: Mapping[str, Any]) -> Any:
     from pydantic import TypeAdapter
 
-    with _asked(name):
-        adapter = TypeAdapter(kind)
-        if not getattr(adapter, "pydantic_complete", True):
-            adapter.rebuild(_types_namespace=dict(names))
-    validate: Callable[[Any], Any] = adapter.validate_python
-    return validate
+    adapter = TypeAdapter(kind)
+    if not getattr(adapter, "pydantic_complete", True):
+        adapter.rebuild(_types_namespace=dict(names))
+    return adapter
 
 
 # -- models
@@ -102,22 +130,25 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
         raise unsupported(kind.__name__, "has no fields; name a class derived from it")
     members = _fields(walker, kind)
     config = config_of(kind)
-    rules = _rules(config)
+    rules = rules_of(config)
     by_alias = config.get("validate_by_alias", True) is not False
     if getattr(kind, "__pydantic_root_model__", False):
         root = members["root"]
-        inner = walker.annotated(root.annotation, root.metadata, in_model=rules)
+        inner = _tagged(walker, root, walker.annotated(root.annotation, root.metadata, in_model=rules))
         return nodes.Checked(inner, validate=kind.model_validate, description=docstring(kind))
     fields: list[Field] = []
+    hidden: set[str] = set()
     for name, info in members.items():
         if getattr(info, "init", None) is False:
             continue
-        node = walker.annotated(info.annotation, info.metadata, in_model=rules)
-        tag = tag_of(info).tag
-        if tag is not None:
-            node = walker.constrained(node, Bounds(tag=tag_key(info.annotation, tag)))
+        key = key_of(kind.__name__, name, info, by_alias)
+        hidden |= _names_of(name, info) - {key}
+        if is_hidden(info.metadata) and not info.is_required():
+            hidden.add(key)
+            continue
+        with in_member(kind.__name__, name):
+            node = _tagged(walker, info, walker.annotated(info.annotation, info.metadata, in_model=rules))
         node, described = described_apart(node)
-        key = _key(kind, name, info, by_alias)
         fields.append(Field(key, key, node, info.is_required(), info.description or described))
     others = None
     if config.get("extra") == "allow":
@@ -135,7 +166,39 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
             return kind(**given, **rest)
 
     name = kind.__name__.partition("[")[0]
-    return Object(name, tuple(fields), make, others=others, description=docstring(kind), call=True, model=True)
+    others_not = frozenset(hidden - {one.key for one in fields})
+    return Object(name, tuple(fields), make, others, others_not, docstring(kind), call=True, model=True)
+
+
+def dataclass_of(walker: Walker, kind: type[Any], hints: Mapping[str, Any]) -> Object | None:
+    """A dataclass of the standard library that says more to pydantic, which then makes it; None if it does not.
+
+    It may have a config, fields with ``= Field(…)`` and aliases.
+    """
+    if "pydantic" not in sys.modules:
+        return None
+    told = any(type(one.default).__name__ == "FieldInfo" for one in dataclasses.fields(kind))
+    if not (told or hasattr(kind, "__pydantic_config__") or any(alias_in(hint) is not None for hint in hints.values())):
+        return None
+    from pydantic.dataclasses import dataclass
+
+    params: Any = vars(kind)["__dataclass_params__"]
+    with _asked(kind.__name__):
+        read = dataclass(frozen=params.frozen)(kind)  # a class derived from it: for its fields
+    made = model_of(walker, read)
+    assert isinstance(made, Object)
+    validate = validator_of(kind, kind.__name__, walker.names)
+
+    def make(given: dict[str, Any], others: dict[str, Any]) -> Any:
+        return validate({**given, **others})
+
+    return dataclasses.replace(made, name=kind.__name__, make=make, description=docstring(kind))
+
+
+def _tagged(walker: Walker, info: Any, node: nodes.Node) -> nodes.Node:
+    """The node of a field, whose discriminator is not among its metadata."""
+    tag = tag_of(info).tag
+    return node if tag is None else walker.constrained(node, Bounds(tag=tag_key(info.annotation, tag)))
 
 
 def generic_of(reference: Any, models: Iterable[Any]) -> Any:
@@ -181,7 +244,8 @@ def _fields(walker: Walker, kind: type[Any]) -> dict[str, Any]:
     return dict(kind.model_fields if fields is None else fields)
 
 
-def _rules(config: dict[str, Any]) -> ModelRules:
+def rules_of(config: Mapping[str, Any]) -> ModelRules:
+    """What a config requires of all values."""
     strings = Bounds(
         min_length=config.get("str_min_length") or None,
         max_length=config.get("str_max_length"),
@@ -191,8 +255,24 @@ def _rules(config: dict[str, Any]) -> ModelRules:
     return ModelRules(strings, config.get("regex_engine") or "rust-regex")
 
 
-def _key(kind: type[Any], name: str, info: Any, by_alias: bool) -> str:
-    """The name of the member that pydantic expects."""
+def _names_of(name: str, info: Any) -> set[str]:
+    """All members of which pydantic may read a field."""
+    alias = info.validation_alias if info.validation_alias is not None else info.alias
+    choices = [getattr(one, "path", [one])[0] for one in getattr(alias, "choices", [alias])]
+    return {name, *(one for one in choices if isinstance(one, str))}
+
+
+def alias_in(hint: Any) -> Any:
+    """The ``Field`` in an annotation that gives the member another name; None if none does."""
+    found = None
+    for item in getattr(annotation_of(hint)[0], "__metadata__", ()):
+        if type(item).__name__ == "FieldInfo" and (item.alias or item.validation_alias) is not None:
+            found = item
+    return found
+
+
+def key_of(owner: str, name: str, info: Any, by_alias: bool = True) -> str:
+    """The name of the member that pydantic expects for a field of ``owner``."""
     alias = info.validation_alias if info.validation_alias is not None else info.alias
     if alias is None or not by_alias:
         return name
@@ -204,7 +284,7 @@ def _key(kind: type[Any], name: str, info: Any, by_alias: bool) -> str:
         if len(path) == 1 and isinstance(path[0], str):
             return str(path[0])
     raise unsupported(
-        f"{kind.__name__}.{name}", "its alias is a path into other members; give it a plain alias too", "type-alias"
+        f"{owner}.{name}", "its alias is a path into other members; give it a plain alias too", "type-alias"
     )
 
 
@@ -213,13 +293,13 @@ def tag_key(kind: Any, name: str) -> str:
     kind, _ = annotation_of(kind)
     if is_pydantic(kind) is not None and name in (fields := getattr(kind, "__pydantic_fields__", {})):
         config = config_of(kind)
-        return _key(kind, name, fields[name], config.get("validate_by_alias", True) is not False)
+        return key_of(kind.__name__, name, fields[name], config.get("validate_by_alias", True) is not False)
     args = () if isinstance(kind, type) else getattr(kind, "__args__", ())
     return next((key for key in (tag_key(arg, name) for arg in args) if key != name), name)
 
 
 # -- types that pydantic brings along
-@dataclass
+@dataclasses.dataclass
 class Leaf(nodes.Node):
     """A type that only pydantic understands: described by pydantic's schema, and read by pydantic."""
 
@@ -227,7 +307,18 @@ class Leaf(nodes.Node):
     json_schema: dict[str, Any]
     validate: Callable[[str], Any] | None
     injective: bool = False
-    kinds: frozenset[str] = field(default=frozenset({"null", "boolean", "number", "string", "array", "object"}))
+
+    @property
+    def kinds(self) -> frozenset[str]:  # type: ignore[override]
+        kind = self.json_schema.get("type")
+        if isinstance(kind, str):
+            return frozenset({"number" if kind == "integer" else kind})
+        return frozenset({"null", "boolean", "number", "string", "array", "object"})
+
+    def key(self, out: nodes.Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
+        if self.json_schema.get("type") != "string":
+            return super().key(out)
+        return {name: value for name, value in self.schema(out).items() if name != "type"}, self.read
 
     def schema(self, out: nodes.Schemas) -> dict[str, Any]:
         return _moved(self.json_schema, self.name, out)
@@ -267,20 +358,25 @@ def encoded(inner: Any, encoder: Any) -> nodes.Node:
             f"EncodedBytes with {name}", "guiderail does not know what this encoder reads; use bytes or str"
         )
     if inner is str:  # the bytes must be UTF-8 as well
-        return nodes.Text("Base64Str", _ascii_base64())
+        return nodes.Text("Base64Str", _ascii_base64("-_" if _BASE64[name] else "+/"))
     pattern = f"^(?:{patterns.base64(url_safe=_BASE64[name]).pattern})$"  # type: ignore[attr-defined]
     return nodes.Text("Base64Bytes", pattern, parse=str.encode)
 
 
-def _ascii_base64() -> str:
-    """Base 64 of ASCII text: the top bit of each of three bytes is 0."""
-    digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+def _ascii_base64(last: str) -> str:
+    """Base 64 of ASCII text: the top bit of each of three bytes is 0. ``last``: the last two digits."""
+    digits = f"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789{last}"
     first = "".join(d for i, d in enumerate(digits) if not i & 0b100000)
     second = "".join(d for i, d in enumerate(digits) if not i & 0b001000)
     third = "".join(d for i, d in enumerate(digits) if not i & 0b000010)
     last_of_one = "".join(d for i, d in enumerate(digits) if not i & 0b001111)
     last_of_two = "".join(d for i, d in enumerate(digits) if not i & 0b000011)
-    kind = {"first": f"[{first}]", "second": f"[{second}]", "third": f"[{third}]", "any": f"[{digits}]"}
+    kind = {
+        "first": f"[{first}]",
+        "second": f"[{second}]",
+        "third": f"[{third}]",
+        "any": "[{}]".format(digits.replace("-", r"\-")),
+    }
     group = kind["first"] + kind["second"] + kind["third"] + kind["any"]
     return f"^(?:{group})*(?:{kind['first']}[{last_of_one}]==|{kind['first']}{kind['second']}[{last_of_two}]=)?$"
 
@@ -351,9 +447,26 @@ def _email(name: str) -> nodes.Node:
 
 
 def _described(kind: Any, name: str, in_model: ModelRules | None) -> nodes.Node:
-    from pydantic import TypeAdapter
-
     with _asked(name):
-        adapter = TypeAdapter(kind)
+        adapter = _adapter(kind, {})
         schema = adapter.json_schema()
+    return Leaf(name, schema, None if in_model is not None else adapter.validate_json)
+
+
+def described_anew(
+    inner: Any, metadata: Sequence[Any], name: str, names: Mapping[str, Any], in_model: ModelRules | None
+) -> nodes.Node | None:
+    """The node of an annotation with code that makes another schema of the type; None if its texts are the same."""
+    rest = [item for item in metadata if not describes_itself(item)]
+    if len(rest) == len(metadata):
+        return None
+    try:
+        with _asked(name):
+            adapter = _adapter(annotated_type(inner, metadata), names)
+            schema = adapter.json_schema()
+    except CompileError:  # the code does not say: it runs when a value is read
+        return None
+    with suppress(CompileError), _asked(name):
+        if schema == _adapter(annotated_type(inner, rest) if rest else inner, names).json_schema():
+            return None
     return Leaf(name, schema, None if in_model is not None else adapter.validate_json)

@@ -14,6 +14,7 @@ from decimal import Decimal
 from enum import Enum, Flag
 from typing import Any, NoReturn, TypeVar
 
+from guiderail.errors import CompileError
 from guiderail.frontends.python_types import nodes, number_nodes
 from guiderail.frontends.python_types.bounds import Bounds, gather
 from guiderail.frontends.python_types.containers import Array, Mapping as MappingNode, Named, Object, Tuple
@@ -22,6 +23,7 @@ from guiderail.frontends.python_types.fields import (
     annotated_type,
     annotation_of,
     filled,
+    is_hidden,
     is_pydantic,
     is_struct,
     origin_of,
@@ -29,6 +31,7 @@ from guiderail.frontends.python_types.fields import (
 )
 from guiderail.frontends.python_types.pydantic_types import (
     ModelRules,
+    described_anew,
     encoded,
     generic_of,
     leaf,
@@ -143,6 +146,7 @@ class Walker:
         self._sizes = Sizes()
         self._labels: set[str] = set()
         self._scope: dict[str, Any] = {}
+        self._owner: tuple[Any, ModelRules | None] | None = None  # the class whose members are walked
 
     # -- types ---------------------------------------------------------------------------------------------------
     def node(self, kind: Any, *, in_model: ModelRules | None = None) -> nodes.Node:
@@ -163,6 +167,8 @@ class Walker:
             return nodes.AnyNode()
         if getattr(kind, "_name", None) == "LiteralString":  # any string: only type checkers tell them apart
             kind = str
+        if getattr(kind, "_name", None) == "Self" and self._owner is not None:
+            kind, in_model = self._owner
         if isinstance(kind, TypeVar):
             return self.node(variable(kind), in_model=in_model)
         if type(kind).__name__ == "PydanticRecursiveRef":  # in a generic model, the model itself
@@ -252,6 +258,10 @@ class Walker:
         """The node of ``Annotated[inner, *metadata]``."""
         if not metadata:
             return self.node(inner, in_model=in_model)
+        names = {**self._scope, **self.names}
+        anew = described_anew(inner, metadata, type_words(inner), names, in_model)
+        if anew is not None:
+            return anew
         made, rest, by_pydantic = _of_pydantic(inner, metadata, in_model)
         bounds = gather(rest, engine=(in_model or _RUN_BY_PYDANTIC).engine)
         if in_model is not None and bounds.multiple_of is not None:
@@ -265,7 +275,6 @@ class Walker:
         node = self.constrained(made, bounds)
         if not alone:
             return node
-        names = {**self._scope, **self.names}
         validate = validator_of(annotated_type(inner, metadata), type_words(inner), names)
         return nodes.Checked(node, validate=validate)
 
@@ -281,6 +290,7 @@ class Walker:
 
     def _union(self, kind: Any, args: tuple[Any, ...], in_model: ModelRules | None) -> nodes.Node:
         written = [arg for arg in args if not _says_left_out(arg)]
+        written = [arg for arg in written if not is_hidden(getattr(arg, "__metadata__", ()))] or written
         branches = tuple(self.node(arg, in_model=in_model) for arg in written or args)
         return branches[0] if len(branches) == 1 else nodes.Union(type_words(kind), branches)
 
@@ -375,6 +385,13 @@ class Walker:
             return made
         if origin.__module__.partition(".")[0].startswith("pydantic"):
             return leaf(kind, in_model=in_model)
+        describes_itself = hasattr(origin, "__get_pydantic_core_schema__") and not dataclasses.is_dataclass(origin)
+        if describes_itself:
+            try:
+                return leaf(kind, in_model=in_model)
+            except CompileError:
+                if not issubclass(origin, int | float | Decimal | str):  # whose texts are known
+                    raise
         for base, node in (
             (int, number_nodes.Integers),
             (float, number_nodes.Floats),
@@ -385,8 +402,6 @@ class Walker:
         if issubclass(origin, str):
             text = nodes.Text(name=origin.__name__, parse=None if origin is str else origin, sized=True)
             return text if in_model is None else in_model.of_string(text)
-        if hasattr(origin, "__get_pydantic_core_schema__") and not dataclasses.is_dataclass(origin):
-            return leaf(kind, in_model=in_model)
         return self._object(kind, origin, args, in_model)
 
     def _object(self, kind: Any, origin: type[Any], args: tuple[Any, ...], in_model: ModelRules | None) -> nodes.Node:
@@ -403,11 +418,14 @@ class Walker:
         named.nested = nested_as(origin)
         if is_struct(origin):  # the others raise an error when they are hashed
             named.hashable = origin.__struct_config__.frozen
+        owner, self._owner = self._owner, (kind, in_model)
         try:
             body = named.body = object_of(self, origin, args, in_model)
         except BaseException:
             del self._named[key]
             raise
+        finally:
+            self._owner = owner
         if isinstance(body, Object):
             keys = [one.key for one in body.fields]
             if len(set(keys)) != len(keys):

@@ -1,0 +1,322 @@
+"""What people write in models for structured output: a text is taken if and only if pydantic alone reads it."""
+
+from __future__ import annotations
+
+import abc
+import json
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+
+import pytest
+import typing_extensions as te
+
+import guiderail as gr
+from random_texts import random_text
+
+pydantic = pytest.importorskip("pydantic")
+
+from pydantic import (  # noqa: E402
+    AfterValidator,
+    AliasChoices,
+    AliasPath,
+    Base64UrlStr,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    RootModel,
+    SecretStr,
+    TypeAdapter,
+    with_config,
+)
+from pydantic.json_schema import SkipJsonSchema  # noqa: E402
+from pydantic_core import core_schema  # noqa: E402
+
+T = TypeVar("T")
+
+
+# -- Self
+class Tree(BaseModel):
+    name: str
+    parts: list[te.Self] = []
+    next: te.Self | None = None
+
+
+class Leafy(Tree):
+    """Self is the class that the field is inherited by."""
+
+    size: int
+
+
+@dataclass
+class Chain(Generic[T]):
+    item: T
+    next: te.Self | None = None
+
+
+class Pair(NamedTuple):
+    left: int
+    right: te.Self | None = None
+
+
+class Nested(te.TypedDict):
+    name: str
+    inner: te.NotRequired[te.Self]
+
+
+class Plain:
+    def __init__(self, name: str, other: te.Self | None = None) -> None:
+        self.all = (name, other)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plain) and self.all == other.all
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+# -- discriminators
+class Cat(BaseModel):
+    kind: Literal["cat"] = "cat"
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"] = "dog"
+    name: str
+
+
+class Pet(RootModel[Annotated[Cat | Dog, Field(discriminator="kind")]]):
+    pass
+
+
+class Animal(RootModel[Cat | Dog]):
+    root: Cat | Dog = Field(discriminator="kind")
+
+
+# -- what pydantic is told of classes of Python
+@dataclass(frozen=True)
+class Sized:
+    size: int = Field(gt=0, le=5)
+    name: str = Field("a", max_length=3)
+    many: list[Sized] = Field(default_factory=list, alias="Many", max_length=1)  # noqa: RUF009
+
+
+@dataclass(kw_only=True, slots=True)
+class Renamed:
+    size: Annotated[int, Field(alias="Size")] = 3
+
+
+@dataclass
+class Short:
+    __pydantic_config__ = ConfigDict(str_max_length=2, extra="forbid")
+    text: str
+    more: list[str] = field(default_factory=list)
+
+
+@with_config(ConfigDict(str_max_length=2, str_to_upper=True, extra="allow"))
+class Shorts(te.TypedDict):
+    text: Annotated[str, Field(alias="Text")]
+
+
+class Keyed(te.TypedDict):
+    text: Annotated[str, Field(alias="Text", max_length=2)]
+
+
+class Holder(BaseModel):
+    sized: Sized | None = None
+    renamed: Renamed = Field(default_factory=Renamed)
+    short: Short | None = None
+    shorts: Shorts | None = None
+    keyed: Keyed | None = None
+
+
+# -- classes and annotations that describe themselves
+class Handle(str):
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_after_validator_function(cls, core_schema.str_schema(max_length=3))
+
+
+class Even(int):
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_after_validator_function(cls, core_schema.int_schema(multiple_of=2))
+
+
+class Foreign:
+    def __init__(self) -> None:
+        self.x = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Foreign) and self.x == other.x
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class ForeignAnnotation:
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        def make(x: int) -> Foreign:
+            made = Foreign()
+            made.x = x
+            return made
+
+        from_int = core_schema.chain_schema(
+            [core_schema.int_schema(), core_schema.no_info_plain_validator_function(make)]
+        )
+        is_one = core_schema.is_instance_schema(Foreign)
+        either = core_schema.union_schema([is_one, from_int])
+        return core_schema.json_or_python_schema(json_schema=from_int, python_schema=either)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
+        return handler(core_schema.int_schema())
+
+
+class Begins:
+    """Changes what was read, not what may be written."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_after_validator_function(lambda text: text[:3], handler(source))
+
+
+class Described(BaseModel):
+    handle: Handle | None = None
+    numbers: set[Even] = set()
+    names: dict[Handle, int] = {}
+    foreign: Annotated[Foreign, ForeignAnnotation] | None = None
+    short: Annotated[str, GetPydanticSchema(lambda kind, handler: core_schema.str_schema(max_length=2))] = ""
+    begins: Annotated[str, Begins()] = ""
+
+
+@dataclass
+class AlsoDescribed:
+    foreign: Annotated[Foreign, ForeignAnnotation]
+    begins: Annotated[str, Begins()] = ""
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow", populate_by_name=True)
+    one: int = Field(1, alias="One")
+    two: int = Field(2, validation_alias=AliasChoices("Two", "zwei", AliasPath("deep", 0)))
+
+
+CASES: list[tuple[Any, list[str], list[str]]] = [
+    (Tree, ['{"name":"a","parts":[{"name":"b"}],"next":{"name":"c"}}'], ['{"name":"a","next":{"name":1}}']),
+    (Leafy, ['{"name":"a","next":{"name":"b","size":1},"size":2}'], ['{"name":"a","next":{"name":"b"},"size":2}']),
+    (Chain[int], ['{"item":1,"next":{"item":2}}'], ['{"item":1,"next":{"item":"a"}}']),
+    (Nested, ['{"name":"a","inner":{"name":"b"}}'], ['{"name":"a","inner":{}}']),
+    (Pet, ['{"kind":"cat"}', '{"kind":"dog","name":"a"}'], ["{}", '{"lives":1}', '{"name":"a"}']),
+    (list[Animal], ['[{"kind":"cat"}]'], ["[{}]", '[{"name":"a"}]']),
+    (Sized, ['{"size":1}', '{"size":5,"name":"abc","Many":[{"size":1}]}'],
+     ["{}", '{"size":0}', '{"size":1,"name":"abcd"}', '{"size":1,"Many":[{"size":9}]}', '{"size":1,"many":[]}']),
+    (Renamed, ["{}", '{"Size":1}'], ['{"size":1}']),
+    (Short, ['{"text":"ab","more":["ab"]}'], ['{"text":"abc"}', '{"text":"","more":["abc"]}', '{"text":"","x":1}']),
+    (Shorts, ['{"Text":"ab"}', '{"Text":"ab","x":[1]}'], ['{"Text":"abc"}', '{"text":"a"}']),
+    (Holder, ['{"sized":{"size":2},"renamed":{"Size":4}}', '{"short":{"text":"ab"},"shorts":{"Text":"a"}}'],
+     ['{"short":{"text":"abc"}}', '{"shorts":{"Text":"abc"}}', '{"keyed":{"Text":"abc"}}', '{"keyed":{"text":"a"}}']),
+    (Described, ['{"handle":"abc","numbers":[2],"names":{"abc":1},"foreign":1,"short":"ab","begins":"abcd"}'],
+     ['{"handle":"abcd"}', '{"numbers":[1]}', '{"names":{"abcd":1}}', '{"foreign":{}}', '{"short":"abc"}']),
+    (AlsoDescribed, ['{"foreign":1,"begins":"abcd"}'], ['{"foreign":{}}']),
+    (dict[Handle, Even], ['{"abc":2}'], ['{"abcd":2}', '{"abc":1}']),
+    (Base64UrlStr, ['"Yj9i"', '"Yn4_"', '"Yn8-"'], ['"Yn4/"', '"Yn8+"', '"a-"']),
+    (Open, ['{"One":1,"Two":2,"three":3}'], ['{"one":1}', '{"zwei":1}', '{"two":1}', '{"deep":[1]}']),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "good", "bad"), CASES, ids=[str(case[0]) for case in CASES])
+def test_texts_are_those_that_pydantic_reads(kind: Any, good: list[str], bad: list[str]) -> None:
+    constraint, judge = gr.python_type(kind), TypeAdapter(kind)
+    for text in good:
+        assert constraint.matches(text) and constraint.read(text) == judge.validate_json(text), text
+    assert not [text for text in bad if constraint.matches(text)]
+    rng = random.Random(5)
+    for steps in (0, 3, 10, 25, 40, 80) * 4:
+        text = random_text(constraint, rng, steps)
+        assert constraint.read(text) == judge.validate_json(text), text
+
+
+def test_self_in_classes_that_pydantic_does_not_read() -> None:
+    assert gr.read(Plain, '{"name": "a", "other": {"name": "b"}}') == Plain("a", Plain("b"))
+    assert gr.read(Pair, '{"left": 1, "right": {"left": 2}}') == Pair(1, Pair(2))
+
+    def outside(x: te.Self) -> None: ...  # type: ignore[valid-type,misc]
+
+    with pytest.raises(gr.CompileError, match=r"outside\.x: Self: it has no value here"):
+        gr.python_type(outside)
+
+
+# -- members that are not for the model that writes
+def test_what_pydantic_leaves_out_of_schemas_is_not_written() -> None:
+    class Record(BaseModel):
+        model_config = ConfigDict(extra="allow")
+        text: str
+        id: SkipJsonSchema[uuid.UUID] = Field(default_factory=uuid.uuid4)
+        size: int | SkipJsonSchema[None] = None
+        then: SkipJsonSchema[Callable[[], int] | None] = Field(None, exclude=True)
+        always: SkipJsonSchema[int]
+
+    constraint = gr.python_type(Record)
+    assert isinstance(constraint.read('{"text": "a", "size": 3, "always": 1, "other": 2}').id, uuid.UUID)
+    written = json.loads(Record(text="a", always=1).model_dump_json(exclude={"id", "size"}))
+    assert constraint.matches(json.dumps(written))
+    for more in ({"size": None}, {"id": str(uuid.uuid4())}, {"then": None}):
+        assert not constraint.matches(json.dumps({"text": "a", **more, "always": 1}))
+
+    def tool(x: int, context: SkipJsonSchema[Any] = "here", **more: int) -> Any:
+        return x, context, more
+
+    assert gr.call(tool, '{"x": 1, "y": 2}') == (1, "here", {"y": 2})
+    assert not gr.python_type(tool).matches('{"x": 1, "context": 2}')
+
+    @dataclass
+    class Row:
+        x: int
+        key: SkipJsonSchema[int] = 7
+
+    assert gr.read(Row, '{"x": 1}') == Row(1) and not gr.python_type(Row).matches('{"x": 1, "key": 2}')
+
+
+def test_parameters_have_their_aliases() -> None:
+    def tool(x: int = Field(alias="X"), y: Annotated[int, Field(alias="Y")] = 2) -> Any:
+        return x, y
+
+    assert gr.call(tool, '{"X": 1, "Y": 3}') == (1, 3)
+    assert not gr.python_type(tool).matches('{"x": 1}')
+
+
+def test_a_class_that_cannot_be_made_is_refused() -> None:
+    class Shape(BaseModel, abc.ABC):
+        @abc.abstractmethod
+        def area(self) -> float: ...
+
+    with pytest.raises(gr.CompileError, match="Shape: cannot be instantiated"):
+        gr.python_type(Shape)
+
+
+def test_errors_name_the_member() -> None:
+    class Inner(BaseModel):
+        good: int
+        bad: list[complex]
+
+    class Outer(BaseModel):
+        inner: Inner | None = None
+
+    with pytest.raises(gr.CompileError) as caught:
+        gr.python_type(Outer)
+    assert caught.value.message == "Inner.bad: complex: JSON has no complex numbers; use a tuple of two floats"
+    assert caught.value.code == "type-unsupported" and caught.value.reason.startswith("complex: ")
+
+    class Patterned(BaseModel):
+        model_config = ConfigDict(regex_engine="python-re")
+        text: str = Field(pattern=r"(?P<a>.)(?P=a)*")
+
+    def tool(*many: SecretStr, other: Annotated[str, AfterValidator(str.strip), Field(ge=3)]) -> None: ...
+
+    for kind, place in ((Patterned, "Patterned.text: "), (tool, "tool.other: ge of str")):
+        with pytest.raises((gr.CompileError, gr.PatternError)) as caught:
+            gr.python_type(kind)
+        assert caught.value.message.startswith(place)
