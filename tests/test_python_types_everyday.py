@@ -21,6 +21,7 @@ pydantic = pytest.importorskip("pydantic")
 from pydantic import (  # noqa: E402
     AfterValidator,
     AliasChoices,
+    AliasGenerator,
     AliasPath,
     Base64UrlStr,
     BaseModel,
@@ -32,6 +33,7 @@ from pydantic import (  # noqa: E402
     TypeAdapter,
     with_config,
 )
+from pydantic.alias_generators import to_camel, to_pascal  # noqa: E402
 from pydantic.json_schema import SkipJsonSchema  # noqa: E402
 from pydantic_core import core_schema  # noqa: E402
 
@@ -123,6 +125,31 @@ class Shorts(te.TypedDict):
 
 class Keyed(te.TypedDict):
     text: Annotated[str, Field(alias="Text", max_length=2)]
+
+
+class Row(te.TypedDict):
+    first_name: str
+    other: te.NotRequired[Annotated[str, Field(alias="alias")]]
+
+
+@dataclass
+class Line(Generic[T]):
+    first_name: str
+    the_items: list[T] = field(default_factory=list)
+    row: Row | None = None
+
+
+class Camels(BaseModel):
+    """Its config holds for classes of Python within it."""
+
+    model_config = ConfigDict(alias_generator=to_camel, str_max_length=4, str_to_upper=True)
+    the_row: Row | None = None
+    the_line: Line[int] | None = None
+    lines: list[Line[Annotated[str, Field(min_length=1)]]] = []
+
+
+class Pascals(Camels):
+    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=to_pascal), str_to_lower=True)
 
 
 class Holder(BaseModel):
@@ -218,6 +245,12 @@ CASES: list[tuple[Any, list[str], list[str]]] = [
     (Shorts, ['{"Text":"ab"}', '{"Text":"ab","x":[1]}'], ['{"Text":"abc"}', '{"text":"a"}']),
     (Holder, ['{"sized":{"size":2},"renamed":{"Size":4}}', '{"short":{"text":"ab"},"shorts":{"Text":"a"}}'],
      ['{"short":{"text":"abc"}}', '{"shorts":{"Text":"abc"}}', '{"keyed":{"Text":"abc"}}', '{"keyed":{"text":"a"}}']),
+    (Camels, ['{"theRow":{"firstName":"abcd","alias":"a"},"theLine":{"firstName":"a","theItems":[1]}}',
+              '{"lines":[{"firstName":"b","theItems":["c"],"row":{"firstName":"d"}}]}'],
+     ['{"theRow":{"first_name":"a"}}', '{"theLine":{"firstName":"abcde"}}',
+      '{"theLine":{"firstName":"","theItems":["a"]}}', '{"lines":[{"firstName":"","theItems":[""]}]}',
+      '{"lines":[{"firstName":"b","row":{"firstName":"abcde"}}]}']),
+    (Pascals, ['{"TheLine":{"FirstName":"Ab","Row":{"FirstName":"Ab"}}}'], ['{"TheLine":{"firstName":"a"}}']),
     (Described, ['{"handle":"abc","numbers":[2],"names":{"abc":1},"foreign":1,"short":"ab","begins":"abcd"}'],
      ['{"handle":"abcd"}', '{"numbers":[1]}', '{"names":{"abcd":1}}', '{"foreign":{}}', '{"short":"abc"}']),
     (AlsoDescribed, ['{"foreign":1,"begins":"abcd"}'], ['{"foreign":{}}']),
@@ -295,6 +328,23 @@ def test_a_class_that_cannot_be_made_is_refused() -> None:
 
     with pytest.raises(gr.CompileError, match="Shape: cannot be instantiated"):
         gr.python_type(Shape)
+
+
+def test_bounds_of_a_root_model_are_refused() -> None:
+    """pydantic can only apply them to the root: each text would be an error."""
+    with pytest.raises(gr.CompileError, match="max_length of Pet: this constraint does not apply"):
+        gr.python_type(Annotated[Pet, Field(max_length=3)])
+    assert gr.python_type(Annotated[Pet, Field(description="a pet")]).read('{"kind":"cat"}') == Pet(Cat())
+
+
+def test_snapshots_have_the_attributes_of_aliases() -> None:
+    reader = gr.python_type(Camels).reading().partial(growing_strings=True)
+    reader.feed('{"theLine": {"firstName": "a", "theItems": [1')
+    line = reader.snapshot().the_line
+    assert line.first_name == "a" and line.the_items == []
+    reader = gr.python_type(Sized).reading().partial(growing_strings=True)
+    reader.feed('{"size": 1, "Many": [')
+    assert reader.snapshot().many == []
 
 
 def test_errors_name_the_member() -> None:

@@ -15,6 +15,7 @@ from guiderail.frontends.python_types.nodes import (
     READ,
     How,
     Node,
+    Root,
     Schemas,
     call_user,
     nested_in,
@@ -239,6 +240,7 @@ class Field:
         node: its type.
         required: whether the type has no default for it.
         description: its description.
+        attribute: the attribute of the value, if that is not ``name``.
     """
 
     name: str
@@ -246,6 +248,7 @@ class Field:
     node: Node
     required: bool
     description: str | None = None
+    attribute: str | None = None
 
 
 @dataclass
@@ -365,7 +368,7 @@ class Named(Node):
         return self.body.data(tree)
 
     def constrained(self, bounds: Bounds) -> Node:
-        if self.body is None or isinstance(self.body, Object):
+        if self.body is None or isinstance(self.body, Object | Root):
             return super().constrained(bounds)
         return self.body.constrained(bounds)
 

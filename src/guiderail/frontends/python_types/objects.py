@@ -29,16 +29,15 @@ from guiderail.frontends.python_types.fields import (
     variables_of,
 )
 from guiderail.frontends.python_types.pydantic_types import (
+    ModelRules,
     alias_in,
     dataclass_of,
     key_of,
     model_of,
-    rules_of,
     validator_of,
 )
 
 if TYPE_CHECKING:
-    from guiderail.frontends.python_types.pydantic_types import ModelRules
     from guiderail.frontends.python_types.walk import Walker
 
 __all__ = ["function_of", "object_of"]
@@ -59,7 +58,7 @@ def object_of(
             raise unsupported(kind.__name__, "a subclass of tuple does not declare its items; use a NamedTuple")
         return _named_tuple(walker, kind, args, in_model)
     if dataclasses.is_dataclass(kind):
-        return _dataclass(walker, kind, args)
+        return _dataclass(walker, kind, args, in_model)
     if is_struct(kind):
         return _struct(walker, kind, args)
     return _plain_class(walker, kind, args)
@@ -78,9 +77,9 @@ def _is_left_out(hint: Any, required: bool) -> bool:
     return not required and is_hidden(getattr(annotation_of(hint)[0], "__metadata__", ()))
 
 
-def _dataclass(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object:
+def _dataclass(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model: ModelRules | None) -> Object:
     hints = hints_of(kind, args, walker.names)
-    by_pydantic = dataclass_of(walker, kind, hints)
+    by_pydantic = dataclass_of(walker, kind, args, hints, in_model)
     if by_pydantic is not None:
         return by_pydantic
     members: list[Field] = []
@@ -129,7 +128,7 @@ def _typed_dict(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model
     config: dict[str, Any] = getattr(kind, "__pydantic_config__", None) or {}
     alone = bool(config) and in_model is None
     if config:
-        in_model = rules_of(config)
+        in_model = ModelRules.of(config)
     members = []
     for name, hint in hints_of(kind, args, walker.names).items():
         inner, presence = annotation_of(hint)
@@ -137,9 +136,8 @@ def _typed_dict(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model
         if _is_left_out(inner, required):
             continue
         node, description = _split(walker, kind.__name__, name, inner, in_model)
-        info = alias_in(inner)
-        key = name if info is None else key_of(kind.__name__, name, info)
-        members.append(Field(name if in_model is None else key, key, node, required, description))
+        key = (in_model or ModelRules()).key(kind.__name__, name, inner)
+        members.append(Field(name if in_model is None else key, key, node, required, description, attribute=name))
     extra = getattr(kind, "__extra_items__", None)
     others = None
     if extra is not None and type(extra).__name__ not in ("NoExtraItemsType", "NoExtraItems"):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from guiderail.errors import CompileError
@@ -52,10 +53,15 @@ __all__ = [
     "leaf",
     "model_of",
     "nested_as",
-    "rules_of",
     "tag_key",
     "validator_of",
 ]
+
+
+# The settings of a model that hold for dataclasses and typed dicts in it, unless they have a config of their own.
+_SHARED = ("str_min_length", "str_max_length", "str_strip_whitespace", "str_to_upper", "str_to_lower", "regex_engine",
+           "alias_generator", "validate_by_alias", "validate_by_name", "populate_by_name", "use_enum_values",
+           "coerce_numbers_to_str", "arbitrary_types_allowed")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,10 +71,39 @@ class ModelRules:
     Attributes:
         strings: bounds of every ``str``, and of whatever pydantic reads from one.
         engine: what reads its patterns.
+        told: what tells these rules from others.
+        config: the settings that dataclasses and typed dicts in the model share with it.
     """
 
     strings: Bounds = field(default_factory=Bounds)
     engine: str = "rust-regex"
+    told: tuple[tuple[str, Any], ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @staticmethod
+    def of(config: Mapping[str, Any]) -> ModelRules:
+        """What a config requires."""
+        strings = Bounds(
+            min_length=config.get("str_min_length") or None,
+            max_length=config.get("str_max_length"),
+            strip=bool(config.get("str_strip_whitespace")),
+            case=bool(config.get("str_to_upper") or config.get("str_to_lower")),
+        )
+        shared = {name: config[name] for name in _SHARED if config.get(name) not in (None, name == "validate_by_alias")}
+        told = tuple((name, id(value) if name == "alias_generator" else value) for name, value in shared.items())
+        return ModelRules(strings, config.get("regex_engine") or "rust-regex", told, shared)
+
+    def key(self, owner: str, name: str, hint: Any) -> str:
+        """The name of the member that pydantic expects for a member of a typed dict."""
+        info, generate = alias_in(hint), self.config.get("alias_generator")
+        if self.config.get("validate_by_alias") is False:
+            return name
+        if generate is not None and (info is None or info.alias_priority == 1):
+            if not hasattr(generate, "generate_aliases"):
+                return str(generate(name))
+            alias, read, _ = generate.generate_aliases(name)
+            info = SimpleNamespace(alias=alias, validation_alias=read)
+        return name if info is None else key_of(owner, name, info)
 
     def of_string(self, node: nodes.Node) -> nodes.Node:
         """A type that pydantic reads from a ``str``, within these bounds."""
@@ -130,12 +165,12 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
         raise unsupported(kind.__name__, "has no fields; name a class derived from it")
     members = _fields(walker, kind)
     config = config_of(kind)
-    rules = rules_of(config)
+    rules = ModelRules.of(config)
     by_alias = config.get("validate_by_alias", True) is not False
     if getattr(kind, "__pydantic_root_model__", False):
         root = members["root"]
         inner = _tagged(walker, root, walker.annotated(root.annotation, root.metadata, in_model=rules))
-        return nodes.Checked(inner, validate=kind.model_validate, description=docstring(kind))
+        return nodes.Root(inner, validate=kind.model_validate, description=docstring(kind))
     fields: list[Field] = []
     hidden: set[str] = set()
     for name, info in members.items():
@@ -149,7 +184,7 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
         with in_member(kind.__name__, name):
             node = _tagged(walker, info, walker.annotated(info.annotation, info.metadata, in_model=rules))
         node, described = described_apart(node)
-        fields.append(Field(key, key, node, info.is_required(), info.description or described))
+        fields.append(Field(key, key, node, info.is_required(), info.description or described, attribute=name))
     others = None
     if config.get("extra") == "allow":
         extra = resolved(kind, walker.names).get("__pydantic_extra__", dict[str, Any])
@@ -170,29 +205,59 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
     return Object(name, tuple(fields), make, others, others_not, docstring(kind), call=True, model=True)
 
 
-def dataclass_of(walker: Walker, kind: type[Any], hints: Mapping[str, Any]) -> Object | None:
-    """A dataclass of the standard library that says more to pydantic, which then makes it; None if it does not.
+def dataclass_of(
+    walker: Walker, kind: type[Any], args: tuple[Any, ...], hints: Mapping[str, Any], in_model: ModelRules | None
+) -> Object | None:
+    """A dataclass of the standard library of which pydantic knows more; pydantic then makes it. Otherwise None.
 
-    It may have a config, fields with ``= Field(…)`` and aliases.
+    It may have a config, fields with ``= Field(…)`` and aliases, or be in a model that has a config.
+
+    Args:
+        hints: its annotations, with the arguments ``args`` of the class filled in.
     """
     if "pydantic" not in sys.modules:
         return None
     told = any(type(one.default).__name__ == "FieldInfo" for one in dataclasses.fields(kind))
-    if not (told or hasattr(kind, "__pydantic_config__") or any(alias_in(hint) is not None for hint in hints.values())):
+    told |= any(alias_in(hint) is not None for hint in hints.values())
+    own = getattr(kind, "__pydantic_config__", None)
+    shared = None if own or in_model is None or not in_model.told else dict(in_model.config)
+    if not (told or own or shared):
         return None
+    from pydantic import ConfigDict
     from pydantic.dataclasses import dataclass
 
     params: Any = vars(kind)["__dataclass_params__"]
+    config = None if shared is None else ConfigDict(**shared)
     with _asked(kind.__name__):
-        read = dataclass(frozen=params.frozen)(kind)  # a class derived from it: for its fields
+        read = dataclass(frozen=params.frozen, config=config)(kind)  # a class derived from it: for its fields
+    for name, info in _fields(walker, read).items():
+        if args and name in hints:
+            inner = annotation_of(hints[name])[0]
+            info.annotation = getattr(inner, "__origin__", inner) if hasattr(inner, "__metadata__") else inner
     made = model_of(walker, read)
     assert isinstance(made, Object)
-    validate = validator_of(kind, kind.__name__, walker.names)
+    filled: Any = kind[args] if args else kind
+    if config is None:
+        validate = validator_of(filled, kind.__name__, walker.names)
+    else:
+        validate = _within(filled, kind.__name__, config, walker.names)
 
     def make(given: dict[str, Any], others: dict[str, Any]) -> Any:
         return validate({**given, **others})
 
     return dataclasses.replace(made, name=kind.__name__, make=make, description=docstring(kind))
+
+
+def _within(kind: Any, name: str, config: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """What a model with this config makes of a value of a type in it."""
+    from pydantic import Field as FieldOf, create_model
+
+    around: Any
+    with _asked(name):
+        around = create_model(name, __config__=config, it=(kind, FieldOf(alias="it")))
+        if not around.__pydantic_complete__:
+            around.model_rebuild(_types_namespace=dict(names))
+    return lambda data: around.model_validate({"it": data}).it
 
 
 def _tagged(walker: Walker, info: Any, node: nodes.Node) -> nodes.Node:
@@ -242,17 +307,6 @@ def _fields(walker: Walker, kind: type[Any]) -> dict[str, Any]:
             rebuild_dataclass(kind, _types_namespace=walker.names or None)
     fields: dict[str, Any] | None = getattr(kind, "__pydantic_fields__", None)
     return dict(kind.model_fields if fields is None else fields)
-
-
-def rules_of(config: Mapping[str, Any]) -> ModelRules:
-    """What a config requires of all values."""
-    strings = Bounds(
-        min_length=config.get("str_min_length") or None,
-        max_length=config.get("str_max_length"),
-        strip=bool(config.get("str_strip_whitespace")),
-        case=bool(config.get("str_to_upper") or config.get("str_to_lower")),
-    )
-    return ModelRules(strings, config.get("regex_engine") or "rust-regex")
 
 
 def _names_of(name: str, info: Any) -> set[str]:
