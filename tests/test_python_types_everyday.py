@@ -23,6 +23,7 @@ from pydantic import (  # noqa: E402
     AliasChoices,
     AliasGenerator,
     AliasPath,
+    Base64Str,
     Base64UrlStr,
     BaseModel,
     ConfigDict,
@@ -328,6 +329,40 @@ def test_a_class_that_cannot_be_made_is_refused() -> None:
 
     with pytest.raises(gr.CompileError, match="Shape: cannot be instantiated"):
         gr.python_type(Shape)
+
+
+class Anew(BaseModel):
+    model_config = ConfigDict(alias_generator=to_pascal, revalidate_instances="always")
+    the_text: Base64Str
+
+
+class AnewInDict(te.TypedDict):
+    anew: Anew
+
+
+class AnewInTuple(NamedTuple):
+    anew: Anew
+
+
+@dataclass
+class Decoded:
+    text: Base64Str
+
+
+class AllAnew(BaseModel):
+    model_config = ConfigDict(revalidate_instances="always")
+    in_dict: AnewInDict
+    in_tuple: AnewInTuple
+    decoded: list[Decoded]
+
+
+def test_what_pydantic_makes_anew_is_decoded_once() -> None:
+    anew = '{"anew": {"TheText": "YWJjZA=="}}'  # "abcd", which is base 64 as well
+    text = f'{{"in_dict": {anew}, "in_tuple": {anew}, "decoded": [{{"text": "YWJjZA=="}}]}}'
+    assert gr.python_type(AllAnew).matches(text)
+    read = gr.read(AllAnew, text)
+    assert read == AllAnew.model_validate_json(text)
+    assert read.in_dict["anew"].the_text == read.in_tuple.anew.the_text == read.decoded[0].text == "abcd"
 
 
 def test_bounds_of_a_root_model_are_refused() -> None:

@@ -267,9 +267,14 @@ class Object(Node):
     description: str | None = None
     call: bool = False  # whether `name` is what Python calls to make one
     model: bool = False
+    of_data: bool = False  # whether pydantic can make one of its data, though it need not
     hashable: bool = False
     injective: bool = False
     kinds = frozenset({"object"})
+
+    def parts_nested(self) -> str:
+        """``nested`` of its parts."""
+        return nested_in(*self._parts())
 
     def _is_called(self) -> bool:
         """Whether it can be written as a call: every member a keyword argument."""
@@ -299,12 +304,12 @@ class Object(Node):
         return made
 
     def read(self, tree: Tree) -> Any:
-        nested = nested_in(*self._parts()) if self.model else ""
+        nested = self.parts_nested() if self.model else ""
         given = self._members(tree, DATA if nested == "remade" else READ)
         return validated(self.make, given, lambda: self._members(tree, DATA), nested)
 
     def data(self, tree: Tree) -> Any:
-        if not self.model:
+        if not self.model and not self.of_data:
             return self.read(tree)
         given, others = self._members(tree, DATA)
         return {**given, **others}

@@ -151,7 +151,15 @@ def _typed_dict(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model
         made = {**given, **rest}
         return made if validate is None else validate(made)
 
-    return Object(kind.__name__, tuple(members), make, others=others, description=docstring(kind))
+    return Object(
+        kind.__name__,
+        tuple(members),
+        make,
+        others=others,
+        description=docstring(kind),
+        model=validate is not None,
+        of_data=True,
+    )
 
 
 def _named_tuple(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model: ModelRules | None) -> Object:
@@ -164,7 +172,14 @@ def _named_tuple(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_mode
             continue
         node, description = _split(walker, kind.__name__, name, hint, in_model)
         members.append(Field(name, name, node, required, description))
-    return Object(kind.__name__, tuple(members), lambda given, _: kind(**given), description=docstring(kind), call=True)
+    return Object(
+        kind.__name__,
+        tuple(members),
+        lambda given, _: kind(**given),
+        description=docstring(kind),
+        call=True,
+        of_data=True,
+    )
 
 
 def _plain_class(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object:

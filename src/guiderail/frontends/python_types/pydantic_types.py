@@ -61,7 +61,9 @@ __all__ = [
 # The settings of a model that hold for dataclasses and typed dicts in it, unless they have a config of their own.
 _SHARED = ("str_min_length", "str_max_length", "str_strip_whitespace", "str_to_upper", "str_to_lower", "regex_engine",
            "alias_generator", "validate_by_alias", "validate_by_name", "populate_by_name", "use_enum_values",
-           "coerce_numbers_to_str", "arbitrary_types_allowed")  # fmt: skip
+           "coerce_numbers_to_str", "revalidate_instances")  # fmt: skip
+
+_INSTANCES = ("never", "subclass-instances")  # which models are not made anew
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +73,8 @@ class ModelRules:
     Attributes:
         strings: bounds of every ``str``, and of whatever pydantic reads from one.
         engine: what reads its patterns.
-        told: what tells these rules from others.
-        config: the settings that dataclasses and typed dicts in the model share with it.
+        told: the settings that dataclasses and typed dicts in the model share with it, which tell rules apart.
+        config: the same, for pydantic.
     """
 
     strings: Bounds = field(default_factory=Bounds)
@@ -89,8 +91,10 @@ class ModelRules:
             strip=bool(config.get("str_strip_whitespace")),
             case=bool(config.get("str_to_upper") or config.get("str_to_lower")),
         )
-        shared = {name: config[name] for name in _SHARED if config.get(name) not in (None, name == "validate_by_alias")}
+        usual = {"validate_by_alias": (None, True), "revalidate_instances": (None, *_INSTANCES)}
+        shared = {name: config[name] for name in _SHARED if config.get(name) not in usual.get(name, (None, False))}
         told = tuple((name, id(value) if name == "alias_generator" else value) for name, value in shared.items())
+        shared["arbitrary_types_allowed"] = bool(config.get("arbitrary_types_allowed"))
         return ModelRules(strings, config.get("regex_engine") or "rust-regex", told, shared)
 
     def key(self, owner: str, name: str, hint: Any) -> str:

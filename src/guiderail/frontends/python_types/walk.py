@@ -427,6 +427,10 @@ class Walker:
         finally:
             self._owner = owner
         if isinstance(body, Object):
+            if body.of_data:
+                named.nested = body.parts_nested()
+            elif in_model is not None and "revalidate_instances" in in_model.config and body.model:
+                named.nested = named.nested or "remade"
             keys = [one.key for one in body.fields]
             if len(set(keys)) != len(keys):
                 again = next(name for name in keys if keys.count(name) > 1)
