@@ -12,6 +12,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pytest
 import typing_extensions as te
+from annotated_types import Predicate
 
 import guiderail as gr
 from random_texts import random_text
@@ -380,6 +381,32 @@ def test_snapshots_have_the_attributes_of_aliases() -> None:
     reader = gr.python_type(Sized).reading().partial(growing_strings=True)
     reader.feed('{"size": 1, "Many": [')
     assert reader.snapshot().many == []
+
+
+@pytest.mark.parametrize(
+    "test", [str.islower, str.isupper, str.isalpha, str.isalnum, str.isdigit, str.isnumeric, str.isdecimal]
+)
+def test_predicates_of_strings_restrict_the_text(test: Callable[[str], bool]) -> None:
+    constraint = gr.python_type(Annotated[str, Predicate(test)])
+    for text in ("", "a", "A", "1", "a1", "A1", "aé", "ÀÉ", "Ab", "a b", "A B", "-", "ǅ", "aʕ", "Aʕ", "日本", "²"):
+        if constraint.matches(json.dumps(text, ensure_ascii=False)):
+            assert test(text), text
+        else:
+            assert not (test(text) and text.isascii()), text
+    for steps in (1, 5, 20, 40):
+        constraint.read(random_text(constraint, random.Random(steps), steps))
+
+
+def test_keys_may_be_bounded_integers() -> None:
+    ratings = gr.python_type(dict[Annotated[int, Field(ge=1, le=50, multiple_of=5)], str])
+    assert ratings.read('{"5": "a", "50": "b"}') == {5: "a", 50: "b"}
+    for key in ("0", "-5", "55", "7", "05", "5.0", ""):
+        assert not ratings.matches(f'{{"{key}": "a"}}')
+    with pytest.raises(gr.ReadError, match="at most 50") as caught:
+        ratings.read('{"5": "a", "55": "b"}')
+    assert caught.value.pointer == "/55"
+    by_id = gr.python_type(Annotated[dict[pydantic.PositiveInt, int], Field(min_length=2)])
+    assert by_id.matches('{"1": 1, "2": 1}') and not by_id.matches('{"1": 1}')
 
 
 def test_errors_name_the_member() -> None:

@@ -21,7 +21,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.values.numbers import MAX_DECIMAL_EXPONENT, is_far
 from guiderail.frontends.python_types.errors import unsupported
-from guiderail.frontends.python_types.rust_patterns import rust_pattern
+from guiderail.frontends.python_types.rust_patterns import SETTLED, rust_pattern
 from guiderail.frontends.regex import regex
 from guiderail.support.texts import shown
 
@@ -190,14 +190,26 @@ def _annotated_types(item: Any, kind: str, engine: str) -> Bounds:
     raise unsupported(f"annotated_types.{kind}", "is not known; use a bound, a pattern or a Predicate", "type-metadata")
 
 
+# Patterns of strings for which a method is true, perhaps not of all of them.
+_OF_STRINGS: dict[Any, tuple[str, ...]] = {
+    str.isdigit: ("^[0-9]+$",),
+    str.isdecimal: ("^[0-9]+$",),
+    str.isnumeric: ("^[0-9]+$",),
+    str.isalpha: (r"^\p{L}+$", SETTLED),
+    str.isalnum: (r"^[\p{L}\p{Nd}]+$", SETTLED),
+    str.islower: (r"^[^\p{Uppercase}\p{Lt}]*\p{Ll}[^\p{Uppercase}\p{Lt}]*$", SETTLED),
+    str.isupper: (r"^[^\p{Lowercase}\p{Lt}]*\p{Lu}[^\p{Lowercase}\p{Lt}]*$", SETTLED),
+}
+
+
 def _predicate(item: Any, kind: str) -> Bounds:
     test = item.func
     if kind == "Not":
         return Bounds(checks=(lambda value: not test(value),))
     if test is str.isascii:
         return Bounds(ascii=True)
-    if test is str.isdigit or test is str.isdecimal:
-        return Bounds(texts=("^[0-9]+$",))
+    if test in _OF_STRINGS:
+        return Bounds(texts=_OF_STRINGS[test])
     return Bounds(checks=(test,))
 
 

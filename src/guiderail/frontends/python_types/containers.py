@@ -223,7 +223,7 @@ class Mapping(Node):
             raise Mismatch(f"is a call of {tree.function}, not {self.name}")
         _count("members", len(tree), self.bounds)
         _, read = self.keys.key(Schemas())
-        pairs = [(read(name), read_in(how(self.values), value, name)) for name, value in tree.items()]
+        pairs = [(read_in(read, name, name), read_in(how(self.values), value, name)) for name, value in tree.items()]
         made = call_user(dict, pairs)
         if len(made) != len(tree):
             _count("different keys", len(made), self.bounds)
