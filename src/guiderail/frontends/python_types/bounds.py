@@ -191,15 +191,15 @@ def _annotated_types(item: Any, kind: str, engine: str) -> Bounds:
 
 
 # Patterns of strings for which a method is true, perhaps not of all of them.
-_OF_STRINGS: dict[Any, tuple[str, ...]] = {
-    str.isdigit: ("^[0-9]+$",),
-    str.isdecimal: ("^[0-9]+$",),
-    str.isnumeric: ("^[0-9]+$",),
-    str.isalpha: (r"^\p{L}+$", SETTLED),
-    str.isalnum: (r"^[\p{L}\p{Nd}]+$", SETTLED),
-    str.islower: (r"^[^\p{Uppercase}\p{Lt}]*\p{Ll}[^\p{Uppercase}\p{Lt}]*$", SETTLED),
-    str.isupper: (r"^[^\p{Lowercase}\p{Lt}]*\p{Lu}[^\p{Lowercase}\p{Lt}]*$", SETTLED),
-}
+_OF_STRINGS: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (str.isdigit, ("^[0-9]+$",)),
+    (str.isdecimal, ("^[0-9]+$",)),
+    (str.isnumeric, ("^[0-9]+$",)),
+    (str.isalpha, (r"^\p{L}+$", SETTLED)),
+    (str.isalnum, (r"^[\p{L}\p{Nd}]+$", SETTLED)),
+    (str.islower, (r"^[^\p{Uppercase}\p{Lt}]*\p{Ll}[^\p{Uppercase}\p{Lt}]*$", SETTLED)),
+    (str.isupper, (r"^[^\p{Lowercase}\p{Lt}]*\p{Lu}[^\p{Lowercase}\p{Lt}]*$", SETTLED)),
+)
 
 
 def _predicate(item: Any, kind: str) -> Bounds:
@@ -208,8 +208,9 @@ def _predicate(item: Any, kind: str) -> Bounds:
         return Bounds(checks=(lambda value: not test(value),))
     if test is str.isascii:
         return Bounds(ascii=True)
-    if test in _OF_STRINGS:
-        return Bounds(texts=_OF_STRINGS[test])
+    for method, texts in _OF_STRINGS:  # the predicate may not be hashable
+        if test is method:
+            return Bounds(texts=texts)
     return Bounds(checks=(test,))
 
 
