@@ -432,3 +432,22 @@ def test_errors_name_the_member() -> None:
         with pytest.raises((gr.CompileError, gr.PatternError)) as caught:
             gr.python_type(kind)
         assert caught.value.message.startswith(place)
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"), [([int], "write list"), ((int, str), "write tuple"), ({"a": int}, "or a TypedDict")], ids=str
+)
+def test_values_in_place_of_types_are_answered_with_the_type(kind: Any, written: str) -> None:
+    with pytest.raises(gr.CompileError, match=f"not a type; .*{written}"):
+        gr.python_type(kind)
+
+
+def test_classes_of_pydantic_1_are_refused() -> None:
+    v1 = pytest.importorskip("pydantic.v1")
+
+    class Old(v1.BaseModel):  # type: ignore[name-defined,misc]
+        x: int
+
+    for kind in (Old, v1.PositiveInt):
+        with pytest.raises(gr.CompileError, match="is of pydantic 1; use what pydantic 2 has"):
+            gr.python_type(list[kind])

@@ -21,6 +21,7 @@ __all__ = [
     "filled",
     "hints_of",
     "is_hidden",
+    "is_of_pydantic_1",
     "is_pydantic",
     "is_struct",
     "is_typed_dict",
@@ -169,6 +170,13 @@ def is_pydantic(kind: Any) -> str | None:
     if dataclasses.is_dataclass(kind) and "__pydantic_fields__" in kind.__dict__:
         return "dataclass"
     return None
+
+
+def is_of_pydantic_1(kind: type[Any]) -> bool:
+    """Whether a model, or a class derived from one of its types, is of pydantic 1 or ``pydantic.v1``."""
+    if any(base.__module__.startswith("pydantic.v1.") for base in kind.__mro__):
+        return True
+    return is_pydantic(kind) == "model" and not hasattr(kind, "model_validate")
 
 
 def docstring(kind: Any) -> str | None:

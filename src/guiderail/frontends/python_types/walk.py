@@ -24,6 +24,7 @@ from guiderail.frontends.python_types.fields import (
     annotation_of,
     filled,
     is_hidden,
+    is_of_pydantic_1,
     is_pydantic,
     is_struct,
     origin_of,
@@ -89,6 +90,12 @@ _REFUSED = {
     typing.ClassVar: "it is used outside a class",
     typing.Generic: "it is not a type of values",
     typing.Annotated: "it needs a type and what to say about it: Annotated[int, Gt(0)]",
+}
+_WRITTEN: dict[type[Any], str] = {
+    list: "list[…]",
+    tuple: "tuple[…]",
+    set: "set[…]",
+    dict: "dict[…, …], or a TypedDict for given keys",
 }
 _RUN_BY_PYDANTIC = ModelRules()
 _EXTRA_REFUSED = ("Never", "Self", "TypeGuard", "TypeIs", "Concatenate", "Unpack")
@@ -203,7 +210,9 @@ class Walker:
             why = "it has no value here; write out the type"
         if why is None:
             why = "is not a type whose values can be written; use a class, a typing construct or a function"
-            if type(kind).__module__ not in ("typing", "types", "typing_extensions"):
+            if type(kind) in _WRITTEN:
+                why = f"this is a value of {type(kind).__name__}, not a type; write {_WRITTEN[type(kind)]}"
+            elif type(kind).__module__ not in ("typing", "types", "typing_extensions"):
                 why = (
                     f"this is a value of {type(kind).__name__}, not a type; pass the class {type(kind).__name__} itself"
                 )
@@ -378,6 +387,8 @@ class Walker:
             return self._enum(origin)
         if origin in _REFUSED:
             self._refuse(kind, origin)
+        if is_of_pydantic_1(origin):
+            raise unsupported(origin.__name__, "is of pydantic 1; use what pydantic 2 has for it")
         if is_pydantic(origin) is not None:
             return self._object(kind, origin, args, in_model=None)
         made = scalar(origin)
