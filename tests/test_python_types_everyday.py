@@ -451,3 +451,37 @@ def test_classes_of_pydantic_1_are_refused() -> None:
     for kind in (Old, v1.PositiveInt):
         with pytest.raises(gr.CompileError, match="is of pydantic 1; use what pydantic 2 has"):
             gr.python_type(list[kind])
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "good", "bad"),
+    [
+        ("country", "CountryAlpha2", ["DE"], ["XX", "de"]),
+        ("country", "CountryAlpha3", ["DEU"], ["DE"]),
+        ("country", "CountryNumericCode", ["276"], ["000"]),
+        ("country", "CountryShortName", ["Germany"], ["Atlantis"]),
+        ("language_code", "LanguageAlpha2", ["de"], ["xx"]),
+        ("language_code", "LanguageName", ["German"], ["Elvish"]),
+        ("color", "Color", ["red", "#a1b", "#a1b2c3"], ["reddish", "#a1"]),
+        ("mac_address", "MacAddress", ["00:1a:2b:3c:4d:5e"], ["00:1a:2b:3c:4d", "00:1a:2b:3c:4d:5g"]),
+        ("domain", "DomainStr", ["example.org"], ["example", "-a.org", ""]),
+        ("coordinate", "Latitude", [1.5, -90], [91]),
+        ("coordinate", "Longitude", [180], [180.5]),
+        ("coordinate", "Coordinate", [{"latitude": 1, "longitude": 180}], [{"latitude": 91, "longitude": 0}]),
+        ("epoch", "Number", [1e9, 0.5], [1e13]),
+        ("epoch", "Integer", [0, -1], [10**13, 0.5]),
+    ],
+)
+def test_extra_types_of_pydantic(module: str, name: str, good: list[Any], bad: list[Any]) -> None:
+    pytest.importorskip("pydantic_extra_types")
+    kind = getattr(pytest.importorskip(f"pydantic_extra_types.{module}", exc_type=ImportError), name)
+    holder = pydantic.create_model("Holder", x=(kind | None, ...))
+    for one, wrap in ((kind, lambda value: value), (holder, lambda value: {"x": value})):
+        constraint, judge = gr.python_type(one), TypeAdapter(one)
+        for value in good:
+            text = json.dumps(wrap(value))
+            assert constraint.matches(text) and constraint.read(text) == judge.validate_json(text), text
+        assert not any(constraint.matches(json.dumps(wrap(value))) for value in bad)
+        for steps in (0, 5, 20, 40):
+            text = random_text(constraint, random.Random(steps), steps)
+            assert constraint.read(text) == judge.validate_json(text), text

@@ -26,6 +26,7 @@ from guiderail.frontends.python_types import nodes, number_nodes
 from guiderail.frontends.python_types.bounds import Bounds, describes_itself, tag_of
 from guiderail.frontends.python_types.containers import Field, Object
 from guiderail.frontends.python_types.errors import in_member, unsupported
+from guiderail.frontends.python_types.extra_types import extra
 from guiderail.frontends.python_types.fields import (
     annotated_type,
     annotation_of,
@@ -455,6 +456,8 @@ def leaf(kind: Any, *, in_model: ModelRules | None) -> nodes.Node:
 
 
 def _known(kind: Any, name: str) -> nodes.Node | None:
+    if getattr(kind, "__module__", "").startswith("pydantic_extra_types."):
+        return extra(kind, name)
     if name in ("PastDate", "FutureDate", "PastDatetime", "FutureDatetime", "AwareDatetime", "NaiveDatetime"):
         return _moment(name)
     if name in ("EmailStr", "NameEmail"):
