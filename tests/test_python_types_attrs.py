@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import pytest
@@ -32,14 +32,19 @@ FIELDS: list[tuple[Any, Any, list[Any]]] = [
     (str, validators.matches_re("A B", re.VERBOSE | re.IGNORECASE, re.search), TEXTS),
     (str, validators.in_(["ab", "B", ""]), TEXTS),
     (str, validators.in_(frozenset({"abc", "\n"})), TEXTS),
+    (int, validators.in_([2, 1]), NUMBERS),
+    (int, validators.in_(range(2, 4)), NUMBERS),
+    (int, [validators.in_({1, 3, 5}), validators.gt(1)], NUMBERS),
+    (int | None, validators.optional(validators.in_((1, 10))), [*NUMBERS, None]),
+    (Literal["a", "ab", "B"], validators.in_(["a", "B"]), ["a", "ab", "B"]),
 ]
 CODE: list[tuple[Any, Any, list[Any]]] = [
     (str, validators.matches_re("a+b", func=re.match), TEXTS),
     (str, validators.matches_re(r"(.?)\1"), TEXTS),
     (str, validators.in_("aab"), TEXTS),
-    (int, validators.in_([1, 2]), NUMBERS),
     (int, validators.not_(validators.gt(1)), NUMBERS),
     (int, validators.or_(validators.gt(3), validators.lt(1)), NUMBERS),
+    (bool, validators.in_([1]), [True, False]),
     (int | str, validators.max_len(1), [*NUMBERS, *TEXTS]),
     (list[int], validators.deep_iterable(validators.gt(1)), LISTS),
 ]

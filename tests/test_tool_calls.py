@@ -9,8 +9,9 @@ import pickle
 import random
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import pytest
 
@@ -359,6 +360,32 @@ def test_python_functions_and_classes_come_back_as_values(name: str) -> None:
     assert forecast(*values["forecast"].args, **values["forecast"].kwargs) == " 1 C"
     assert isinstance(values["Point"], Point) and values["Point"].y == 0.0
     assert isinstance(values["User"], user) and values["User"].tags == []
+
+
+def test_tools_are_named_and_described_by_what_they_say_themselves() -> None:
+    """Not by what Python says of every dict, or pydantic of every model."""
+    pydantic = pytest.importorskip("pydantic")
+
+    @dataclass
+    class Row:
+        x: int
+
+    class Adder:
+        def __call__(self, x: int) -> int:
+            """Adds one."""
+            return x + 1
+
+    def told(x: int, y: int) -> int:
+        """Says something."""
+        return x + y
+
+    model = pydantic.create_model("Model", x=(int, ...))
+    made = [TypedDict("Rows", {"x": int}), NamedTuple("Pair", [("x", int)]), model, Row, Adder(), partial(told, 1)]
+    assert [(tool.name, tool.description) for tool in gr.tool_calls(made, format="hermes").tools] == [
+        *((name, "") for name in ("Rows", "Pair", "Model", "Row")),
+        ("Adder", "Adds one."),
+        ("told", "Says something."),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,20 @@ A validator that no bound of the type can express remains code: the class runs i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from guiderail.constraints.constraint import choice
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.python_types.bounds import Bounds, number_bound, of_re
-from guiderail.frontends.python_types.nodes import Node
+from guiderail.frontends.python_types.nodes import Literals, Node, Union
+from guiderail.frontends.python_types.number_nodes import Integers
+from guiderail.support.trees import Mismatch
 
 __all__ = ["validated", "validators_of"]
 
 _COMPARISONS = {">": "gt", ">=": "ge", "<": "lt", "<=": "le"}
+_MOST_OPTIONS = 1_000
 _MODES = {"fullmatch": "match", "search": "search"}
 
 
@@ -36,7 +40,9 @@ def validators_of(owner: type[Any]) -> dict[str, Any]:
 
 def validated(node: Node, validator: Any) -> Node:
     """The node with the bounds of a validator that it can have."""
-    for part in _parts(validator):
+    for part in sorted(_parts(validator), key=lambda part: _kind(part) == "_InValidator"):  # after the bounds
+        if _kind(part) == "_InValidator":
+            node = _narrowed(node, part.options)
         try:
             node = node.constrained(_bounds(part))
         except PatternError:
@@ -45,6 +51,30 @@ def validated(node: Node, validator: Any) -> Node:
             if error.code != "type-metadata":
                 raise
     return node
+
+
+def _narrowed(node: Node, options: Any) -> Node:
+    """A node of values given one by one, or of integers, without the values that are no options."""
+    if not isinstance(options, list | tuple | set | frozenset | range) or len(options) > _MOST_OPTIONS:
+        return node
+    if isinstance(node, Union):
+        return replace(node, branches=tuple(_narrowed(branch, options) for branch in node.branches))
+    if isinstance(node, Literals):
+        kept = tuple(pair for pair in node.values if pair[1] is None or pair[1] in options)
+        return replace(node, values=kept) if kept else node
+    if isinstance(node, Integers) and node.make is None and all(type(one) is int for one in options):
+        within = tuple((one, one) for one in sorted(options) if _is_within(node, one))
+        return Literals(node.name, within) if within else node
+    return node
+
+
+def _is_within(node: Integers, value: int) -> bool:
+    try:
+        node.within(value)
+        node.multiple(value)
+    except Mismatch:
+        return False
+    return True
 
 
 def _parts(validator: Any) -> Iterator[Any]:

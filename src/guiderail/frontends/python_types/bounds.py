@@ -21,11 +21,11 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.values.numbers import MAX_DECIMAL_EXPONENT, is_far
 from guiderail.frontends.python_types.errors import unsupported
-from guiderail.frontends.python_types.rust_patterns import rust_pattern
+from guiderail.frontends.python_types.rust_patterns import SETTLED, rust_pattern
 from guiderail.frontends.regex import regex
 from guiderail.support.texts import shown
 
-__all__ = ["Bounds", "common_multiple", "exact", "gather", "number_bound", "of_re", "tag_of"]
+__all__ = ["Bounds", "common_multiple", "describes_itself", "exact", "gather", "number_bound", "of_re", "tag_of"]
 
 _ORDER = ("gt", "ge", "lt", "le")
 
@@ -107,7 +107,8 @@ def common_multiple(a: Fraction, b: Fraction) -> Fraction:
 
 
 _PASSED_OVER = {"Strict", "AllowInfNan", "Unit", "Tag", "FailFast", "OnErrorOmit", "SkipValidation",
-                "WithJsonSchema", "PlainSerializer", "WrapSerializer", "SerializeAsAny", "Deprecated"}  # fmt: skip
+                "WithJsonSchema", "SkipJsonSchema", "Examples", "PlainSerializer", "WrapSerializer",
+                "SerializeAsAny", "Deprecated"}  # fmt: skip
 _VALIDATORS = {"AfterValidator", "BeforeValidator", "PlainValidator", "WrapValidator"}
 # Classes whose subclasses, defined elsewhere, mean the same.
 _INHERITED = {
@@ -155,7 +156,7 @@ def _one(item: Any, engine: str) -> Bounds:
         return _msgspec(item)
     if getattr(item, "__is_annotated_types_grouped_metadata__", False) is True:
         return gather(item, engine=engine)
-    return Bounds()
+    return Bounds(validators=(item,)) if describes_itself(item) else Bounds()
 
 
 def _known_class(item: Any) -> tuple[str, str]:
@@ -189,14 +190,27 @@ def _annotated_types(item: Any, kind: str, engine: str) -> Bounds:
     raise unsupported(f"annotated_types.{kind}", "is not known; use a bound, a pattern or a Predicate", "type-metadata")
 
 
+# Patterns of strings for which a method is true, perhaps not of all of them.
+_OF_STRINGS: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (str.isdigit, ("^[0-9]+$",)),
+    (str.isdecimal, ("^[0-9]+$",)),
+    (str.isnumeric, ("^[0-9]+$",)),
+    (str.isalpha, (r"^\p{L}+$", SETTLED)),
+    (str.isalnum, (r"^[\p{L}\p{Nd}]+$", SETTLED)),
+    (str.islower, (r"^[^\p{Uppercase}\p{Lt}]*\p{Ll}[^\p{Uppercase}\p{Lt}]*$", SETTLED)),
+    (str.isupper, (r"^[^\p{Lowercase}\p{Lt}]*\p{Lu}[^\p{Lowercase}\p{Lt}]*$", SETTLED)),
+)
+
+
 def _predicate(item: Any, kind: str) -> Bounds:
     test = item.func
     if kind == "Not":
         return Bounds(checks=(lambda value: not test(value),))
     if test is str.isascii:
         return Bounds(ascii=True)
-    if test is str.isdigit or test is str.isdecimal:
-        return Bounds(texts=("^[0-9]+$",))
+    for method, texts in _OF_STRINGS:  # the predicate may not be hashable
+        if test is method:
+            return Bounds(texts=texts)
     return Bounds(checks=(test,))
 
 
@@ -250,6 +264,14 @@ def _msgspec(item: Any) -> Bounds:
     if item.tz is not None:
         bounds = bounds.but(timezone=True if item.tz else None)
     return replace(bounds, description=item.description) if item.description else bounds
+
+
+def describes_itself(item: Any) -> bool:
+    """Whether metadata is code that may make any schema for pydantic, not a class of pydantic that is known here."""
+    kind, module = _known_class(item)
+    if module == "pydantic" and kind not in ("GetPydanticSchema", "ValidateAs"):
+        return False
+    return hasattr(item, "__get_pydantic_core_schema__")
 
 
 def tag_of(item: Any) -> Bounds:

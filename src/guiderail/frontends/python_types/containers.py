@@ -15,6 +15,7 @@ from guiderail.frontends.python_types.nodes import (
     READ,
     How,
     Node,
+    Root,
     Schemas,
     call_user,
     nested_in,
@@ -222,7 +223,7 @@ class Mapping(Node):
             raise Mismatch(f"is a call of {tree.function}, not {self.name}")
         _count("members", len(tree), self.bounds)
         _, read = self.keys.key(Schemas())
-        pairs = [(read(name), read_in(how(self.values), value, name)) for name, value in tree.items()]
+        pairs = [(read_in(read, name, name), read_in(how(self.values), value, name)) for name, value in tree.items()]
         made = call_user(dict, pairs)
         if len(made) != len(tree):
             _count("different keys", len(made), self.bounds)
@@ -239,6 +240,7 @@ class Field:
         node: its type.
         required: whether the type has no default for it.
         description: its description.
+        attribute: the attribute of the value, if that is not ``name``.
     """
 
     name: str
@@ -246,6 +248,7 @@ class Field:
     node: Node
     required: bool
     description: str | None = None
+    attribute: str | None = None
 
 
 @dataclass
@@ -260,12 +263,18 @@ class Object(Node):
     fields: tuple[Field, ...]
     make: Callable[[dict[str, Any], dict[str, Any]], Any]
     others: Node | None = None
+    hidden: frozenset[str] = frozenset()  # members that are neither written nor among the others
     description: str | None = None
     call: bool = False  # whether `name` is what Python calls to make one
     model: bool = False
+    of_data: bool = False  # whether pydantic can make one of its data, though it need not
     hashable: bool = False
     injective: bool = False
     kinds = frozenset({"object"})
+
+    def parts_nested(self) -> str:
+        """``nested`` of its parts."""
+        return nested_in(*self._parts())
 
     def _is_called(self) -> bool:
         """Whether it can be written as a call: every member a keyword argument."""
@@ -283,6 +292,8 @@ class Object(Node):
         for one in self.fields:
             schema = one.node.schema(out)
             properties[one.key] = {**schema, "description": one.description} if one.description else schema
+        if self.others is not None:
+            properties |= dict.fromkeys(sorted(self.hidden), False)
         made["properties"] = properties
         required = [one.key for one in self.fields if one.required or out.write_defaults]
         if called:
@@ -293,12 +304,12 @@ class Object(Node):
         return made
 
     def read(self, tree: Tree) -> Any:
-        nested = nested_in(*self._parts()) if self.model else ""
+        nested = self.parts_nested() if self.model else ""
         given = self._members(tree, DATA if nested == "remade" else READ)
         return validated(self.make, given, lambda: self._members(tree, DATA), nested)
 
     def data(self, tree: Tree) -> Any:
-        if not self.model:
+        if not self.model and not self.of_data:
             return self.read(tree)
         given, others = self._members(tree, DATA)
         return {**given, **others}
@@ -324,7 +335,7 @@ class Object(Node):
         for name, value in tree.items():
             if name in known:
                 continue
-            if self.others is None:
+            if self.others is None or name in self.hidden:
                 raise Mismatch(f"has a member {name[:60]!r}, which {self.name} does not have")
             others[name] = read_in(how(self.others), value, name)
         return members, others
@@ -362,7 +373,7 @@ class Named(Node):
         return self.body.data(tree)
 
     def constrained(self, bounds: Bounds) -> Node:
-        if self.body is None or isinstance(self.body, Object):
+        if self.body is None or isinstance(self.body, Object | Root):
             return super().constrained(bounds)
         return self.body.constrained(bounds)
 

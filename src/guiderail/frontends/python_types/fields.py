@@ -8,7 +8,7 @@ import operator
 import sys
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from guiderail.frontends.python_types.errors import unsupported
@@ -20,6 +20,8 @@ __all__ = [
     "docstring",
     "filled",
     "hints_of",
+    "is_hidden",
+    "is_of_pydantic_1",
     "is_pydantic",
     "is_struct",
     "is_typed_dict",
@@ -143,6 +145,13 @@ def annotation_of(hint: Any) -> tuple[Any, bool | None]:
         hint = args[0]
 
 
+def is_hidden(metadata: Iterable[Any]) -> bool:
+    """Whether pydantic's ``SkipJsonSchema`` says that this is not to be written, if it can be left out."""
+    return any(
+        type(item).__name__ == "SkipJsonSchema" and type(item).__module__.startswith("pydantic.") for item in metadata
+    )
+
+
 def is_typed_dict(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__required_keys__")
 
@@ -161,6 +170,13 @@ def is_pydantic(kind: Any) -> str | None:
     if dataclasses.is_dataclass(kind) and "__pydantic_fields__" in kind.__dict__:
         return "dataclass"
     return None
+
+
+def is_of_pydantic_1(kind: type[Any]) -> bool:
+    """Whether a model, or a class derived from one of its types, is of pydantic 1 or ``pydantic.v1``."""
+    if any(base.__module__.startswith("pydantic.v1.") for base in kind.__mro__):
+        return True
+    return is_pydantic(kind) == "model" and not hasattr(kind, "model_validate")
 
 
 def docstring(kind: Any) -> str | None:

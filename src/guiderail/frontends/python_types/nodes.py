@@ -21,10 +21,12 @@ from guiderail.support.numerals import digits
 from guiderail.support.texts import has_surrogate, shown
 from guiderail.support.trees import Called, Mismatch, Number, Tree, plain, type_name
 
-__all__ = ["DATA", "READ", "AnyNode", "Checked", "Literals", "Node", "Schemas", "Simple", "Text", "Union"]
+__all__ = ["DATA", "READ", "AnyNode", "Checked", "Literals", "Node", "Root", "Schemas", "Simple", "Text", "Union"]
 
 TEXT = "x-guiderail-text"
 """The keyword whose value is the index of a constraint of the decoded string; see ``schema``."""
+
+_STATED = {"texts": "pattern", "strip": "strip_whitespace", "case": "to_upper or to_lower"}
 
 LARGEST = 1.7976931348623157e308
 
@@ -88,7 +90,7 @@ class Node:
     def constrained(self, bounds: Bounds) -> Node:
         """This node with further bounds, none of which is a check, a validator or a description."""
         names = [f.name for f in bounds.__dataclass_fields__.values() if getattr(bounds, f.name) != f.default]
-        names = ["pattern" if name == "texts" else name for name in names]
+        names = [_STATED.get(name, name) for name in names if name != "by_pydantic"]
         raise unsupported(
             f"{', '.join(names)} of {self.name}", "this constraint does not apply to the type", "type-metadata"
         )
@@ -558,6 +560,10 @@ class Checked(Node):
             return self._checked(value, lambda: (value,))
 
         return names, checked if self.checks or self.validate is not None else read
+
+
+class Root(Checked):
+    """A ``RootModel`` of pydantic, which takes no bounds but those of its root."""
 
 
 def described_apart(node: Node) -> tuple[Node, str | None]:

@@ -13,7 +13,7 @@ from typing import Any
 from guiderail.frontends.json_schema.values.numbers import MAX_DECIMAL_EXPONENT, is_far
 from guiderail.frontends.python_types.bounds import Bounds, common_multiple, exact
 from guiderail.frontends.python_types.errors import unsupported
-from guiderail.frontends.python_types.nodes import LARGEST, Node, Schemas, call_user, only
+from guiderail.frontends.python_types.nodes import LARGEST, TEXT, Node, Schemas, call_user, only
 from guiderail.support.numerals import digits
 from guiderail.support.texts import shown
 from guiderail.support.trees import Mismatch, Number, Tree
@@ -150,11 +150,6 @@ class Integers(_Numeric):
         return self.made(value)
 
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
-        if self.bounds != Bounds():
-            raise unsupported(
-                "a dict with keys of a bounded int", "is not supported; use Literal or an Enum", "type-key"
-            )
-
         def read(name: str) -> Any:
             if (
                 not name.lstrip("-").isdigit()
@@ -164,7 +159,12 @@ class Integers(_Numeric):
                 raise Mismatch(f"has the key {name[:40]!r}, which is not an int")
             return self.read(Number(name))
 
-        return {"pattern": f"^(?:0|-?[1-9][0-9]{{0,{MAX_KEY_DIGITS - 1}}})$"}, read
+        names: dict[str, Any] = {"pattern": f"^(?:0|-?[1-9][0-9]{{0,{MAX_KEY_DIGITS - 1}}})$"}
+        if self.bounds != Bounds():
+            from guiderail.frontends.json_schema.constraint import json_schema
+
+            names[TEXT] = out.text(json_schema(self.schema(Schemas())))
+        return names, read
 
 
 @dataclass

@@ -14,12 +14,13 @@ from guiderail.frontends.python_types import nodes
 from guiderail.frontends.python_types.attrs_validators import validated, validators_of
 from guiderail.frontends.python_types.bounds import gather
 from guiderail.frontends.python_types.containers import Array, Field, Named, Object
-from guiderail.frontends.python_types.errors import unsupported
+from guiderail.frontends.python_types.errors import in_member, unsupported
 from guiderail.frontends.python_types.fields import (
     annotation_of,
     docstring,
     filled,
     hints_of,
+    is_hidden,
     is_pydantic,
     is_struct,
     is_typed_dict,
@@ -27,9 +28,16 @@ from guiderail.frontends.python_types.fields import (
     resolved,
     variables_of,
 )
+from guiderail.frontends.python_types.pydantic_types import (
+    ModelRules,
+    alias_in,
+    dataclass_of,
+    key_of,
+    model_of,
+    validator_of,
+)
 
 if TYPE_CHECKING:
-    from guiderail.frontends.python_types.pydantic_types import ModelRules
     from guiderail.frontends.python_types.walk import Walker
 
 __all__ = ["function_of", "object_of"]
@@ -39,9 +47,9 @@ def object_of(
     walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model: ModelRules | None
 ) -> Object | nodes.Node:
     """The members of a class."""
+    if getattr(kind, "_is_protocol", False) or inspect.isabstract(kind):
+        raise unsupported(kind.__name__, "cannot be instantiated; name a class that can")
     if is_pydantic(kind) is not None:
-        from guiderail.frontends.python_types.pydantic_types import model_of
-
         return model_of(walker, kind)
     if is_typed_dict(kind):
         return _typed_dict(walker, kind, args, in_model)
@@ -50,19 +58,30 @@ def object_of(
             raise unsupported(kind.__name__, "a subclass of tuple does not declare its items; use a NamedTuple")
         return _named_tuple(walker, kind, args, in_model)
     if dataclasses.is_dataclass(kind):
-        return _dataclass(walker, kind, args)
+        return _dataclass(walker, kind, args, in_model)
     if is_struct(kind):
         return _struct(walker, kind, args)
     return _plain_class(walker, kind, args)
 
 
-def _split(walker: Walker, hint: Any, in_model: ModelRules | None = None) -> tuple[nodes.Node, str | None]:
+def _split(
+    walker: Walker, owner: str, name: str, hint: Any, in_model: ModelRules | None = None
+) -> tuple[nodes.Node, str | None]:
     """The node of a member and what its annotation says about it."""
-    return nodes.described_apart(walker.node(hint, in_model=in_model))
+    with in_member(owner, name):
+        return nodes.described_apart(walker.node(hint, in_model=in_model))
 
 
-def _dataclass(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object:
+def _is_left_out(hint: Any, required: bool) -> bool:
+    """Whether a member is never written."""
+    return not required and is_hidden(getattr(annotation_of(hint)[0], "__metadata__", ()))
+
+
+def _dataclass(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model: ModelRules | None) -> Object:
     hints = hints_of(kind, args, walker.names)
+    by_pydantic = dataclass_of(walker, kind, args, hints, in_model)
+    if by_pydantic is not None:
+        return by_pydantic
     members: list[Field] = []
     for name, one in inspect.signature(kind).parameters.items():
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) or name not in hints:
@@ -70,8 +89,10 @@ def _dataclass(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object
         hint = hints[name]
         if isinstance(hint, dataclasses.InitVar):
             hint = hint.type
+        if _is_left_out(hint, one.default is one.empty):
+            continue
         field = next((f for f in dataclasses.fields(kind) if f.name == name), None)
-        node, description = _split(walker, hint)
+        node, description = _split(walker, kind.__name__, name, hint)
         if field is not None and isinstance(field.metadata.get("description"), str):
             description = field.metadata["description"]
         members.append(Field(name, name, node, one.default is one.empty, description))
@@ -90,8 +111,10 @@ def _struct(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object:
     names, defaults = kind.__struct_fields__, kind.__struct_defaults__
     given_first = len(names) - len(defaults)  # the last fields have defaults, or say that they have none
     for i, (name, key) in enumerate(zip(names, kind.__struct_encode_fields__, strict=True)):
-        node, description = _split(walker, hints[name])
         required = i < given_first or type(defaults[i - given_first]).__name__ == "NoDefaultType"
+        if _is_left_out(hints[name], required):
+            continue
+        node, description = _split(walker, kind.__name__, name, hints[name])
         members.append(Field(name, key, node, required, description))
 
     def make(given: dict[str, Any], _: dict[str, Any]) -> Any:
@@ -102,22 +125,40 @@ def _struct(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object:
 
 def _typed_dict(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model: ModelRules | None) -> Object:
     required_keys: frozenset[str] = kind.__required_keys__
+    config: dict[str, Any] = getattr(kind, "__pydantic_config__", None) or {}
+    alone = bool(config) and in_model is None
+    if config:
+        in_model = ModelRules.of(config)
     members = []
     for name, hint in hints_of(kind, args, walker.names).items():
         inner, presence = annotation_of(hint)
-        node, description = _split(walker, inner, in_model)
-        members.append(Field(name, name, node, name in required_keys if presence is None else presence, description))
+        required = name in required_keys if presence is None else presence
+        if _is_left_out(inner, required):
+            continue
+        node, description = _split(walker, kind.__name__, name, inner, in_model)
+        key = (in_model or ModelRules()).key(kind.__name__, name, inner)
+        members.append(Field(name if in_model is None else key, key, node, required, description, attribute=name))
     extra = getattr(kind, "__extra_items__", None)
     others = None
     if extra is not None and type(extra).__name__ not in ("NoExtraItemsType", "NoExtraItems"):
         inner, _ = annotation_of(extra)
         others = None if type(inner).__name__ == "_SpecialForm" and inner is not Any else walker.node(inner)
+    elif config.get("extra") == "allow":
+        others = nodes.AnyNode()
+    validate = validator_of(kind, kind.__name__, walker.names) if alone else None
+
+    def make(given: dict[str, Any], rest: dict[str, Any]) -> Any:
+        made = {**given, **rest}
+        return made if validate is None else validate(made)
+
     return Object(
         kind.__name__,
         tuple(members),
-        lambda given, rest: {**given, **rest},
+        make,
         others=others,
         description=docstring(kind),
+        model=validate is not None,
+        of_data=True,
     )
 
 
@@ -126,15 +167,23 @@ def _named_tuple(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_mode
     defaults: dict[str, Any] = kind._field_defaults
     members = []
     for name in kind._fields:
-        node, description = _split(walker, hints.get(name, Any), in_model)
-        members.append(Field(name, name, node, name not in defaults, description))
-    return Object(kind.__name__, tuple(members), lambda given, _: kind(**given), description=docstring(kind), call=True)
+        hint, required = hints.get(name, Any), name not in defaults
+        if _is_left_out(hint, required):
+            continue
+        node, description = _split(walker, kind.__name__, name, hint, in_model)
+        members.append(Field(name, name, node, required, description))
+    return Object(
+        kind.__name__,
+        tuple(members),
+        lambda given, _: kind(**given),
+        description=docstring(kind),
+        call=True,
+        of_data=True,
+    )
 
 
 def _plain_class(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object:
     """A class by the parameters of its ``__init__`` (or ``__new__``), with its type variables filled in."""
-    if getattr(kind, "_is_protocol", False) or inspect.isabstract(kind):
-        raise unsupported(kind.__name__, "cannot be instantiated; name a class that can")
     # As `inspect.signature` chooses. Functions of C have no annotations: those of subclasses of list, dict …
     makers = [
         (one, _function(vars(one)[name]))
@@ -206,6 +255,7 @@ def parameters_of(
     hints = resolved(inspect.unwrap(hints_from), {**known, **walker.names})
     hints = {name: filled(hint, variables) for name, hint in hints.items()}
     members: list[Field] = []
+    hidden: set[str] = set()
     others: nodes.Node | None = None
     rest = ""
     for one in signature.parameters.values():
@@ -215,7 +265,8 @@ def parameters_of(
         if one.kind is one.VAR_KEYWORD:
             rest = one.name
             if not packed:
-                others = walker.node(hint)
+                with in_member(name, one.name):
+                    others = walker.node(hint)
                 continue
             body = walker.node(args[0])
             while isinstance(body, Named) and body.body is not None:
@@ -234,18 +285,24 @@ def parameters_of(
                 raise unsupported(
                     f"*{one.name} of {name}", "unpacked types of *args are not supported", "type-signature"
                 )
-            node: nodes.Node = Array(f"*{one.name}", walker.node(hint), tuple)
+            with in_member(name, one.name):
+                node: nodes.Node = Array(f"*{one.name}", walker.node(hint), tuple)
             members.append(Field(one.name, one.name, node, False))
             continue
-        node, description = _split(walker, hint)
-        if isinstance(one.default, _field_info()):
-            # def f(x: int = Field(gt=0)), as for pydantic.validate_call
-            node = walker.constrained(node, dataclasses.replace(gather([one.default]), description=None))
-            members.append(
-                Field(one.name, one.name, node, one.default.is_required(), one.default.description or description)
-            )
+        # def f(x: int = Field(gt=0)), as for pydantic.validate_call
+        info = one.default if isinstance(one.default, _field_info()) else None
+        required = one.default is one.empty if info is None else info.is_required()
+        if _is_left_out(hint, required):
+            hidden.add(one.name)
             continue
-        members.append(Field(one.name, one.name, node, one.default is one.empty, description))
+        node, description = _split(walker, name, one.name, hint)
+        named = alias_in(hint) if info is None or (info.alias or info.validation_alias) is None else info
+        key = one.name if named is None else key_of(name, one.name, named)
+        if info is not None:
+            with in_member(name, one.name):
+                node = walker.constrained(node, dataclasses.replace(gather([info]), description=None))
+            description = info.description or description
+        members.append(Field(one.name, key, node, required, description))
 
     def make(given: dict[str, Any], more: dict[str, Any]) -> inspect.BoundArguments:
         arguments = {key: value for key, value in given.items() if not key.startswith("**")}
@@ -259,7 +316,7 @@ def parameters_of(
         bound.apply_defaults()
         return bound
 
-    return Object(name, tuple(members), make, others=others)
+    return Object(name, tuple(members), make, others, frozenset(hidden))
 
 
 def _field_info() -> Any:

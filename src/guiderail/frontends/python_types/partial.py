@@ -337,7 +337,8 @@ class _Record(_Container):
     def __init__(self, node: Node, known: dict[int, _Plan], class_of: ClassOf, inner: Object, cls: Any) -> None:
         super().__init__(node, known, class_of)
         self.fields: dict[str, Field] = {one.key: one for one in inner.fields}
-        self.names = _attributes(cls, self.fields)
+        # the tag of a struct has no attribute
+        self.names = {key: one.attribute or one.name or key for key, one in self.fields.items()}
         self.cls = cls
 
     def parts(self) -> list[_Plan]:
@@ -462,19 +463,6 @@ _KINDS: dict[type[Node], type[_Plan]] = {
     Union: _Union,
     _UndecidedNode: _Undecided,
 }
-
-
-def _attributes(cls: Any, fields: Mapping[str, Field]) -> dict[str, str]:
-    """The attribute for each key."""
-    found = {key: one.name or key for key, one in fields.items()}  # the tag of a struct has no attribute
-    for name, info in getattr(cls, "__pydantic_fields__", {}).items():  # keys of pydantic are aliases
-        choices = getattr(info.validation_alias, "choices", [info.validation_alias])
-        for choice in (*choices, info.alias, name):
-            path = getattr(choice, "path", [choice])
-            if len(path) == 1 and path[0] in fields:
-                found[path[0]] = name
-                break
-    return found
 
 
 # -- classes without their __init__ --------------------------------------------------------------------------------

@@ -8,21 +8,33 @@ need not parse JSON, where it is more limited (no ``Decimal`` beyond 17 digits, 
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import field, replace
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from guiderail.errors import CompileError
 from guiderail.frontends import patterns
 from guiderail.frontends.python_types import nodes, number_nodes
-from guiderail.frontends.python_types.bounds import Bounds, tag_of
+from guiderail.frontends.python_types.bounds import Bounds, describes_itself, tag_of
 from guiderail.frontends.python_types.containers import Field, Object
-from guiderail.frontends.python_types.errors import unsupported
-from guiderail.frontends.python_types.fields import annotation_of, docstring, is_pydantic, resolved
+from guiderail.frontends.python_types.errors import in_member, unsupported
+from guiderail.frontends.python_types.extra_types import extra
+from guiderail.frontends.python_types.fields import (
+    annotated_type,
+    annotation_of,
+    docstring,
+    is_hidden,
+    is_pydantic,
+    resolved,
+)
 from guiderail.frontends.python_types.nodes import call_user, described_apart
 from guiderail.frontends.python_types.scalars import scalar
 from guiderail.frontends.python_types.urls import url
@@ -31,20 +43,72 @@ from guiderail.support.trees import Tree, dump, plain
 if TYPE_CHECKING:
     from guiderail.frontends.python_types.walk import Walker
 
-__all__ = ["ModelRules", "encoded", "generic_of", "leaf", "model_of", "nested_as", "tag_key", "validator_of"]
+__all__ = [
+    "ModelRules",
+    "alias_in",
+    "dataclass_of",
+    "described_anew",
+    "encoded",
+    "generic_of",
+    "key_of",
+    "leaf",
+    "model_of",
+    "nested_as",
+    "tag_key",
+    "validator_of",
+]
 
 
-@dataclass(frozen=True)
+# The settings of a model that hold for dataclasses and typed dicts in it, unless they have a config of their own.
+_SHARED = ("str_min_length", "str_max_length", "str_strip_whitespace", "str_to_upper", "str_to_lower", "regex_engine",
+           "alias_generator", "validate_by_alias", "validate_by_name", "populate_by_name", "use_enum_values",
+           "coerce_numbers_to_str", "revalidate_instances")  # fmt: skip
+
+_INSTANCES = ("never", "subclass-instances")  # which models are not made anew
+
+
+@dataclasses.dataclass(frozen=True)
 class ModelRules:
     """What the config of a model requires of all values in it.
 
     Attributes:
         strings: bounds of every ``str``, and of whatever pydantic reads from one.
         engine: what reads its patterns.
+        told: the settings that dataclasses and typed dicts in the model share with it, which tell rules apart.
+        config: the same, for pydantic.
     """
 
     strings: Bounds = field(default_factory=Bounds)
     engine: str = "rust-regex"
+    told: tuple[tuple[str, Any], ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @staticmethod
+    def of(config: Mapping[str, Any]) -> ModelRules:
+        """What a config requires."""
+        strings = Bounds(
+            min_length=config.get("str_min_length") or None,
+            max_length=config.get("str_max_length"),
+            strip=bool(config.get("str_strip_whitespace")),
+            case=bool(config.get("str_to_upper") or config.get("str_to_lower")),
+        )
+        usual = {"validate_by_alias": (None, True), "revalidate_instances": (None, *_INSTANCES)}
+        shared = {name: config[name] for name in _SHARED if config.get(name) not in usual.get(name, (None, False))}
+        told = tuple((name, id(value) if name == "alias_generator" else value) for name, value in shared.items())
+        shared["arbitrary_types_allowed"] = bool(config.get("arbitrary_types_allowed"))
+        return ModelRules(strings, config.get("regex_engine") or "rust-regex", told, shared)
+
+    def key(self, owner: str, name: str, hint: Any) -> str:
+        """The name of the member that pydantic expects for a member of a typed dict."""
+        info, generate = alias_in(hint), self.config.get("alias_generator")
+        if self.config.get("validate_by_alias") is False:
+            return name
+        if generate is not None and (info is None or info.alias_priority == 1):
+            if not hasattr(generate, "generate_aliases"):
+                return str(generate(name))
+            alias, read, _ = generate.generate_aliases(name)
+            info = SimpleNamespace(alias=alias, validation_alias=read)
+        return name if info is None else key_of(owner, name, info)
 
     def of_string(self, node: nodes.Node) -> nodes.Node:
         """A type that pydantic reads from a ``str``, within these bounds."""
@@ -85,14 +149,18 @@ def _asked(name: str) -> Iterator[None]:
 
 def validator_of(kind: Any, name: str, names: Mapping[str, Any]) -> Callable[[Any], Any]:
     """What pydantic makes of a value of an annotated type, whose forward references may use ``names``."""
+    with _asked(name):
+        validate: Callable[[Any], Any] = _adapter(kind, names).validate_python
+    return validate
+
+
+def _adapter(kind: Any, names: Mapping[str, Any]) -> Any:
     from pydantic import TypeAdapter
 
-    with _asked(name):
-        adapter = TypeAdapter(kind)
-        if not getattr(adapter, "pydantic_complete", True):
-            adapter.rebuild(_types_namespace=dict(names))
-    validate: Callable[[Any], Any] = adapter.validate_python
-    return validate
+    adapter = TypeAdapter(kind)
+    if not getattr(adapter, "pydantic_complete", True):
+        adapter.rebuild(_types_namespace=dict(names))
+    return adapter
 
 
 # -- models
@@ -102,23 +170,26 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
         raise unsupported(kind.__name__, "has no fields; name a class derived from it")
     members = _fields(walker, kind)
     config = config_of(kind)
-    rules = _rules(config)
+    rules = ModelRules.of(config)
     by_alias = config.get("validate_by_alias", True) is not False
     if getattr(kind, "__pydantic_root_model__", False):
         root = members["root"]
-        inner = walker.annotated(root.annotation, root.metadata, in_model=rules)
-        return nodes.Checked(inner, validate=kind.model_validate, description=docstring(kind))
+        inner = _tagged(walker, root, walker.annotated(root.annotation, root.metadata, in_model=rules))
+        return nodes.Root(inner, validate=kind.model_validate, description=docstring(kind))
     fields: list[Field] = []
+    hidden: set[str] = set()
     for name, info in members.items():
         if getattr(info, "init", None) is False:
             continue
-        node = walker.annotated(info.annotation, info.metadata, in_model=rules)
-        tag = tag_of(info).tag
-        if tag is not None:
-            node = walker.constrained(node, Bounds(tag=tag_key(info.annotation, tag)))
+        key = key_of(kind.__name__, name, info, by_alias)
+        hidden |= _names_of(name, info) - {key}
+        if is_hidden(info.metadata) and not info.is_required():
+            hidden.add(key)
+            continue
+        with in_member(kind.__name__, name):
+            node = _tagged(walker, info, walker.annotated(info.annotation, info.metadata, in_model=rules))
         node, described = described_apart(node)
-        key = _key(kind, name, info, by_alias)
-        fields.append(Field(key, key, node, info.is_required(), info.description or described))
+        fields.append(Field(key, key, node, info.is_required(), info.description or described, attribute=name))
     others = None
     if config.get("extra") == "allow":
         extra = resolved(kind, walker.names).get("__pydantic_extra__", dict[str, Any])
@@ -135,7 +206,69 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
             return kind(**given, **rest)
 
     name = kind.__name__.partition("[")[0]
-    return Object(name, tuple(fields), make, others=others, description=docstring(kind), call=True, model=True)
+    others_not = frozenset(hidden - {one.key for one in fields})
+    return Object(name, tuple(fields), make, others, others_not, docstring(kind), call=True, model=True)
+
+
+def dataclass_of(
+    walker: Walker, kind: type[Any], args: tuple[Any, ...], hints: Mapping[str, Any], in_model: ModelRules | None
+) -> Object | None:
+    """A dataclass of the standard library of which pydantic knows more; pydantic then makes it. Otherwise None.
+
+    It may have a config, fields with ``= Field(…)`` and aliases, or be in a model that has a config.
+
+    Args:
+        hints: its annotations, with the arguments ``args`` of the class filled in.
+    """
+    if "pydantic" not in sys.modules:
+        return None
+    told = any(type(one.default).__name__ == "FieldInfo" for one in dataclasses.fields(kind))
+    told |= any(alias_in(hint) is not None for hint in hints.values())
+    own = getattr(kind, "__pydantic_config__", None)
+    shared = None if own or in_model is None or not in_model.told else dict(in_model.config)
+    if not (told or own or shared):
+        return None
+    from pydantic import ConfigDict
+    from pydantic.dataclasses import dataclass
+
+    params: Any = vars(kind)["__dataclass_params__"]
+    config = None if shared is None else ConfigDict(**shared)
+    with _asked(kind.__name__):
+        read = dataclass(frozen=params.frozen, config=config)(kind)  # a class derived from it: for its fields
+    for name, info in _fields(walker, read).items():
+        if args and name in hints:
+            inner = annotation_of(hints[name])[0]
+            info.annotation = getattr(inner, "__origin__", inner) if hasattr(inner, "__metadata__") else inner
+    made = model_of(walker, read)
+    assert isinstance(made, Object)
+    filled: Any = kind[args] if args else kind
+    if config is None:
+        validate = validator_of(filled, kind.__name__, walker.names)
+    else:
+        validate = _within(filled, kind.__name__, config, walker.names)
+
+    def make(given: dict[str, Any], others: dict[str, Any]) -> Any:
+        return validate({**given, **others})
+
+    return dataclasses.replace(made, name=kind.__name__, make=make, description=docstring(kind))
+
+
+def _within(kind: Any, name: str, config: Any, names: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """What a model with this config makes of a value of a type in it."""
+    from pydantic import Field as FieldOf, create_model
+
+    around: Any
+    with _asked(name):
+        around = create_model(name, __config__=config, it=(kind, FieldOf(alias="it")))
+        if not around.__pydantic_complete__:
+            around.model_rebuild(_types_namespace=dict(names))
+    return lambda data: around.model_validate({"it": data}).it
+
+
+def _tagged(walker: Walker, info: Any, node: nodes.Node) -> nodes.Node:
+    """The node of a field, whose discriminator is not among its metadata."""
+    tag = tag_of(info).tag
+    return node if tag is None else walker.constrained(node, Bounds(tag=tag_key(info.annotation, tag)))
 
 
 def generic_of(reference: Any, models: Iterable[Any]) -> Any:
@@ -181,18 +314,24 @@ def _fields(walker: Walker, kind: type[Any]) -> dict[str, Any]:
     return dict(kind.model_fields if fields is None else fields)
 
 
-def _rules(config: dict[str, Any]) -> ModelRules:
-    strings = Bounds(
-        min_length=config.get("str_min_length") or None,
-        max_length=config.get("str_max_length"),
-        strip=bool(config.get("str_strip_whitespace")),
-        case=bool(config.get("str_to_upper") or config.get("str_to_lower")),
-    )
-    return ModelRules(strings, config.get("regex_engine") or "rust-regex")
+def _names_of(name: str, info: Any) -> set[str]:
+    """All members of which pydantic may read a field."""
+    alias = info.validation_alias if info.validation_alias is not None else info.alias
+    choices = [getattr(one, "path", [one])[0] for one in getattr(alias, "choices", [alias])]
+    return {name, *(one for one in choices if isinstance(one, str))}
 
 
-def _key(kind: type[Any], name: str, info: Any, by_alias: bool) -> str:
-    """The name of the member that pydantic expects."""
+def alias_in(hint: Any) -> Any:
+    """The ``Field`` in an annotation that gives the member another name; None if none does."""
+    found = None
+    for item in getattr(annotation_of(hint)[0], "__metadata__", ()):
+        if type(item).__name__ == "FieldInfo" and (item.alias or item.validation_alias) is not None:
+            found = item
+    return found
+
+
+def key_of(owner: str, name: str, info: Any, by_alias: bool = True) -> str:
+    """The name of the member that pydantic expects for a field of ``owner``."""
     alias = info.validation_alias if info.validation_alias is not None else info.alias
     if alias is None or not by_alias:
         return name
@@ -204,7 +343,7 @@ def _key(kind: type[Any], name: str, info: Any, by_alias: bool) -> str:
         if len(path) == 1 and isinstance(path[0], str):
             return str(path[0])
     raise unsupported(
-        f"{kind.__name__}.{name}", "its alias is a path into other members; give it a plain alias too", "type-alias"
+        f"{owner}.{name}", "its alias is a path into other members; give it a plain alias too", "type-alias"
     )
 
 
@@ -213,13 +352,13 @@ def tag_key(kind: Any, name: str) -> str:
     kind, _ = annotation_of(kind)
     if is_pydantic(kind) is not None and name in (fields := getattr(kind, "__pydantic_fields__", {})):
         config = config_of(kind)
-        return _key(kind, name, fields[name], config.get("validate_by_alias", True) is not False)
+        return key_of(kind.__name__, name, fields[name], config.get("validate_by_alias", True) is not False)
     args = () if isinstance(kind, type) else getattr(kind, "__args__", ())
     return next((key for key in (tag_key(arg, name) for arg in args) if key != name), name)
 
 
 # -- types that pydantic brings along
-@dataclass
+@dataclasses.dataclass
 class Leaf(nodes.Node):
     """A type that only pydantic understands: described by pydantic's schema, and read by pydantic."""
 
@@ -227,7 +366,18 @@ class Leaf(nodes.Node):
     json_schema: dict[str, Any]
     validate: Callable[[str], Any] | None
     injective: bool = False
-    kinds: frozenset[str] = field(default=frozenset({"null", "boolean", "number", "string", "array", "object"}))
+
+    @property
+    def kinds(self) -> frozenset[str]:  # type: ignore[override]
+        kind = self.json_schema.get("type")
+        if isinstance(kind, str):
+            return frozenset({"number" if kind == "integer" else kind})
+        return frozenset({"null", "boolean", "number", "string", "array", "object"})
+
+    def key(self, out: nodes.Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
+        if self.json_schema.get("type") != "string":
+            return super().key(out)
+        return {name: value for name, value in self.schema(out).items() if name != "type"}, self.read
 
     def schema(self, out: nodes.Schemas) -> dict[str, Any]:
         return _moved(self.json_schema, self.name, out)
@@ -267,20 +417,25 @@ def encoded(inner: Any, encoder: Any) -> nodes.Node:
             f"EncodedBytes with {name}", "guiderail does not know what this encoder reads; use bytes or str"
         )
     if inner is str:  # the bytes must be UTF-8 as well
-        return nodes.Text("Base64Str", _ascii_base64())
+        return nodes.Text("Base64Str", _ascii_base64("-_" if _BASE64[name] else "+/"))
     pattern = f"^(?:{patterns.base64(url_safe=_BASE64[name]).pattern})$"  # type: ignore[attr-defined]
     return nodes.Text("Base64Bytes", pattern, parse=str.encode)
 
 
-def _ascii_base64() -> str:
-    """Base 64 of ASCII text: the top bit of each of three bytes is 0."""
-    digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+def _ascii_base64(last: str) -> str:
+    """Base 64 of ASCII text: the top bit of each of three bytes is 0. ``last``: the last two digits."""
+    digits = f"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789{last}"
     first = "".join(d for i, d in enumerate(digits) if not i & 0b100000)
     second = "".join(d for i, d in enumerate(digits) if not i & 0b001000)
     third = "".join(d for i, d in enumerate(digits) if not i & 0b000010)
     last_of_one = "".join(d for i, d in enumerate(digits) if not i & 0b001111)
     last_of_two = "".join(d for i, d in enumerate(digits) if not i & 0b000011)
-    kind = {"first": f"[{first}]", "second": f"[{second}]", "third": f"[{third}]", "any": f"[{digits}]"}
+    kind = {
+        "first": f"[{first}]",
+        "second": f"[{second}]",
+        "third": f"[{third}]",
+        "any": "[{}]".format(digits.replace("-", r"\-")),
+    }
     group = kind["first"] + kind["second"] + kind["third"] + kind["any"]
     return f"^(?:{group})*(?:{kind['first']}[{last_of_one}]==|{kind['first']}{kind['second']}[{last_of_two}]=)?$"
 
@@ -301,6 +456,8 @@ def leaf(kind: Any, *, in_model: ModelRules | None) -> nodes.Node:
 
 
 def _known(kind: Any, name: str) -> nodes.Node | None:
+    if getattr(kind, "__module__", "").startswith("pydantic_extra_types."):
+        return extra(kind, name)
     if name in ("PastDate", "FutureDate", "PastDatetime", "FutureDatetime", "AwareDatetime", "NaiveDatetime"):
         return _moment(name)
     if name in ("EmailStr", "NameEmail"):
@@ -351,9 +508,26 @@ def _email(name: str) -> nodes.Node:
 
 
 def _described(kind: Any, name: str, in_model: ModelRules | None) -> nodes.Node:
-    from pydantic import TypeAdapter
-
     with _asked(name):
-        adapter = TypeAdapter(kind)
+        adapter = _adapter(kind, {})
         schema = adapter.json_schema()
+    return Leaf(name, schema, None if in_model is not None else adapter.validate_json)
+
+
+def described_anew(
+    inner: Any, metadata: Sequence[Any], name: str, names: Mapping[str, Any], in_model: ModelRules | None
+) -> nodes.Node | None:
+    """The node of an annotation with code that makes another schema of the type; None if its texts are the same."""
+    rest = [item for item in metadata if not describes_itself(item)]
+    if len(rest) == len(metadata):
+        return None
+    try:
+        with _asked(name):
+            adapter = _adapter(annotated_type(inner, metadata), names)
+            schema = adapter.json_schema()
+    except CompileError:  # the code does not say: it runs when a value is read
+        return None
+    with suppress(CompileError), _asked(name):
+        if schema == _adapter(annotated_type(inner, rest) if rest else inner, names).json_schema():
+            return None
     return Leaf(name, schema, None if in_model is not None else adapter.validate_json)

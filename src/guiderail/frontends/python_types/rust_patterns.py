@@ -14,7 +14,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import PatternError
 from guiderail.frontends.regex import regex
 
-__all__ = ["rust_pattern"]
+__all__ = ["ASCII", "SETTLED", "rust_pattern"]
 
 # The ASCII part, which is written.
 _SETS = {"w": "0-9A-Z_a-z", "d": "0-9", "s": r"\t-\r\x20"}
@@ -25,8 +25,8 @@ _WIDE = {
     "s": r"\p{White_Space}",
 }
 # Assigned long ago: every version of Unicode gives these characters the same properties.
-_SETTLED = (
-    r"^[\u0000-\u0377\u0388-\u038a\u038e-\u03a1\u03a3-\u052f\u0531-\u0556\u0561-\u0587\u05d0-\u05ea\u0620-\u06ff\u0904-\u0939"
+SETTLED = (
+    r"^[\u0000-\u0294\u0296-\u0377\u0388-\u038a\u038e-\u03a1\u03a3-\u052f\u0531-\u0556\u0561-\u0587\u05d0-\u05ea\u0620-\u06ff\u0904-\u0939"
     r"\u0966-\u096f\u0e01-\u0e3a\u0e3f-\u0e5b\u1e00-\u1f15\u2000-\u2063\u20a0-\u20bd\u2100-\u218b\u2190-\u23fa"
     r"\u2500-\u2b73\u3001-\u303f\u3041-\u3096\u3099-\u30ff\u3400-\u4db5\u4e00-\u9fcb\uac00-\ud7a3\uff01-\uff5e"
     r"\u{1f300}-\u{1f64f}]*$"
@@ -93,7 +93,7 @@ def rust_pattern(pattern: str) -> tuple[str | Constraint, ...]:
         texts = (made,)
         regex(made, dialect="ecma", flags="u")  # raises for a bad pattern now, not at compilation
     if property:
-        texts = (*texts, _SETTLED)
+        texts = (*texts, SETTLED)
     return (*texts, ASCII) if boundary else texts  # word characters differ beyond ASCII
 
 

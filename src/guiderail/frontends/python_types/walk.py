@@ -14,6 +14,7 @@ from decimal import Decimal
 from enum import Enum, Flag
 from typing import Any, NoReturn, TypeVar
 
+from guiderail.errors import CompileError
 from guiderail.frontends.python_types import nodes, number_nodes
 from guiderail.frontends.python_types.bounds import Bounds, gather
 from guiderail.frontends.python_types.containers import Array, Mapping as MappingNode, Named, Object, Tuple
@@ -22,6 +23,8 @@ from guiderail.frontends.python_types.fields import (
     annotated_type,
     annotation_of,
     filled,
+    is_hidden,
+    is_of_pydantic_1,
     is_pydantic,
     is_struct,
     origin_of,
@@ -29,6 +32,7 @@ from guiderail.frontends.python_types.fields import (
 )
 from guiderail.frontends.python_types.pydantic_types import (
     ModelRules,
+    described_anew,
     encoded,
     generic_of,
     leaf,
@@ -87,6 +91,12 @@ _REFUSED = {
     typing.Generic: "it is not a type of values",
     typing.Annotated: "it needs a type and what to say about it: Annotated[int, Gt(0)]",
 }
+_WRITTEN: dict[type[Any], str] = {
+    list: "list[…]",
+    tuple: "tuple[…]",
+    set: "set[…]",
+    dict: "dict[…, …], or a TypedDict for given keys",
+}
 _RUN_BY_PYDANTIC = ModelRules()
 _EXTRA_REFUSED = ("Never", "Self", "TypeGuard", "TypeIs", "Concatenate", "Unpack")
 
@@ -143,6 +153,7 @@ class Walker:
         self._sizes = Sizes()
         self._labels: set[str] = set()
         self._scope: dict[str, Any] = {}
+        self._owner: tuple[Any, ModelRules | None] | None = None  # the class whose members are walked
 
     # -- types ---------------------------------------------------------------------------------------------------
     def node(self, kind: Any, *, in_model: ModelRules | None = None) -> nodes.Node:
@@ -163,6 +174,8 @@ class Walker:
             return nodes.AnyNode()
         if getattr(kind, "_name", None) == "LiteralString":  # any string: only type checkers tell them apart
             kind = str
+        if getattr(kind, "_name", None) == "Self" and self._owner is not None:
+            kind, in_model = self._owner
         if isinstance(kind, TypeVar):
             return self.node(variable(kind), in_model=in_model)
         if type(kind).__name__ == "PydanticRecursiveRef":  # in a generic model, the model itself
@@ -197,7 +210,9 @@ class Walker:
             why = "it has no value here; write out the type"
         if why is None:
             why = "is not a type whose values can be written; use a class, a typing construct or a function"
-            if type(kind).__module__ not in ("typing", "types", "typing_extensions"):
+            if type(kind) in _WRITTEN:
+                why = f"this is a value of {type(kind).__name__}, not a type; write {_WRITTEN[type(kind)]}"
+            elif type(kind).__module__ not in ("typing", "types", "typing_extensions"):
                 why = (
                     f"this is a value of {type(kind).__name__}, not a type; pass the class {type(kind).__name__} itself"
                 )
@@ -252,6 +267,10 @@ class Walker:
         """The node of ``Annotated[inner, *metadata]``."""
         if not metadata:
             return self.node(inner, in_model=in_model)
+        names = {**self._scope, **self.names}
+        anew = described_anew(inner, metadata, type_words(inner), names, in_model)
+        if anew is not None:
+            return anew
         made, rest, by_pydantic = _of_pydantic(inner, metadata, in_model)
         bounds = gather(rest, engine=(in_model or _RUN_BY_PYDANTIC).engine)
         if in_model is not None and bounds.multiple_of is not None:
@@ -265,7 +284,6 @@ class Walker:
         node = self.constrained(made, bounds)
         if not alone:
             return node
-        names = {**self._scope, **self.names}
         validate = validator_of(annotated_type(inner, metadata), type_words(inner), names)
         return nodes.Checked(node, validate=validate)
 
@@ -281,6 +299,7 @@ class Walker:
 
     def _union(self, kind: Any, args: tuple[Any, ...], in_model: ModelRules | None) -> nodes.Node:
         written = [arg for arg in args if not _says_left_out(arg)]
+        written = [arg for arg in written if not is_hidden(getattr(arg, "__metadata__", ()))] or written
         branches = tuple(self.node(arg, in_model=in_model) for arg in written or args)
         return branches[0] if len(branches) == 1 else nodes.Union(type_words(kind), branches)
 
@@ -368,6 +387,8 @@ class Walker:
             return self._enum(origin)
         if origin in _REFUSED:
             self._refuse(kind, origin)
+        if is_of_pydantic_1(origin):
+            raise unsupported(origin.__name__, "is of pydantic 1; use what pydantic 2 has for it")
         if is_pydantic(origin) is not None:
             return self._object(kind, origin, args, in_model=None)
         made = scalar(origin)
@@ -375,6 +396,13 @@ class Walker:
             return made
         if origin.__module__.partition(".")[0].startswith("pydantic"):
             return leaf(kind, in_model=in_model)
+        describes_itself = hasattr(origin, "__get_pydantic_core_schema__") and not dataclasses.is_dataclass(origin)
+        if describes_itself:
+            try:
+                return leaf(kind, in_model=in_model)
+            except CompileError:
+                if not issubclass(origin, int | float | Decimal | str):  # whose texts are known
+                    raise
         for base, node in (
             (int, number_nodes.Integers),
             (float, number_nodes.Floats),
@@ -385,8 +413,6 @@ class Walker:
         if issubclass(origin, str):
             text = nodes.Text(name=origin.__name__, parse=None if origin is str else origin, sized=True)
             return text if in_model is None else in_model.of_string(text)
-        if hasattr(origin, "__get_pydantic_core_schema__") and not dataclasses.is_dataclass(origin):
-            return leaf(kind, in_model=in_model)
         return self._object(kind, origin, args, in_model)
 
     def _object(self, kind: Any, origin: type[Any], args: tuple[Any, ...], in_model: ModelRules | None) -> nodes.Node:
@@ -403,12 +429,19 @@ class Walker:
         named.nested = nested_as(origin)
         if is_struct(origin):  # the others raise an error when they are hashed
             named.hashable = origin.__struct_config__.frozen
+        owner, self._owner = self._owner, (kind, in_model)
         try:
             body = named.body = object_of(self, origin, args, in_model)
         except BaseException:
             del self._named[key]
             raise
+        finally:
+            self._owner = owner
         if isinstance(body, Object):
+            if body.of_data:
+                named.nested = body.parts_nested()
+            elif in_model is not None and "revalidate_instances" in in_model.config and body.model:
+                named.nested = named.nested or "remade"
             keys = [one.key for one in body.fields]
             if len(set(keys)) != len(keys):
                 again = next(name for name in keys if keys.count(name) > 1)

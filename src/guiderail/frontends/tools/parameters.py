@@ -371,7 +371,10 @@ class _Writer:
         """An array, each item in its tag."""
         b = self.b
         if type(cell) is not ArrayCell or cell.contains or cell.unique or cell.repeated:
-            raise ToolError("contains and uniqueItems cannot be enforced between tags", code="tool-parameters")
+            raise ToolError(
+                "contains and uniqueItems, which a set has, cannot be enforced between tags; use a list",
+                code="tool-parameters",
+            )
         most = self.json.max_items if cell.max is None else cell.max
         first = len(cell.prefix)
         least, left = max(cell.min - first, 0), None if most is None else max(most - first, 0)

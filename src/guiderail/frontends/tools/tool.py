@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -95,8 +95,9 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
         return Tool(name, description, made if style is None else Parameters(made, style), schema)
     if callable(given):
         python = python_type(given, **options)
-        name = _good_name(getattr(given, "__name__", ""))
-        if _kind(python.schema) != "object":
+        name = _good_name(_called(given))
+        described = _resolved(python.schema)
+        if described.get("type") != "object":
             raise ToolError(
                 "the arguments of a tool must be an object; pass a function or a class with fields", code="tool"
             )
@@ -104,7 +105,7 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
         if style is not None:
             assert isinstance(python.constraint, JsonSchema)
             arguments = Parameters(python.constraint, style)
-        return Tool(name, inspect.getdoc(given) or "", arguments, python.schema, python)
+        return Tool(name, described.get("description", ""), arguments, python.schema, python)
     kind = type(given).__name__
     found = f"an instance of {kind}; pass the class" if hasattr(given, "__dict__") else kind
     raise ToolError(
@@ -112,6 +113,14 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
         f"dataclass, not {found}",
         code="tool",
     )
+
+
+def _called(given: Any) -> str:
+    """The name of something that can be called."""
+    while isinstance(given, functools.partial):
+        given = given.func
+    name = getattr(given, "__name__", None)
+    return name if isinstance(name, str) else type(given).__name__
 
 
 def _custom(given: Mapping[str, Any], style: ParameterStyle | None, options: Mapping[str, Any]) -> Tool:
@@ -147,12 +156,13 @@ def _custom(given: Mapping[str, Any], style: ParameterStyle | None, options: Map
     return Tool(name, str(inner.get("description") or ""), made if style is None else Parameters(made, style), schema)
 
 
-def _kind(schema: Any) -> Any:
+def _resolved(schema: Any) -> Mapping[str, Any]:
+    """A schema without the references that it consists of."""
     seen = 0
     while isinstance(schema, Mapping) and "$ref" in schema and seen < 8:
         label = str(schema["$ref"]).removeprefix("#/$defs/")
         schema, seen = {**schema.get("$defs", {}).get(label, {}), "$defs": schema.get("$defs", {})}, seen + 1
-    return schema.get("type") if isinstance(schema, Mapping) else None
+    return schema if isinstance(schema, Mapping) else {}
 
 
 def _good_name(name: Any) -> str:
