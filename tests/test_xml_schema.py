@@ -369,6 +369,38 @@ def test_names_of_xml_schema_itself_as_values(content: str, text: str) -> None:
     assert constraint.matches(f'<a xmlns:xs="http://www.w3.org/2001/XMLSchema" {text}/>')
 
 
+@pytest.mark.parametrize(
+    ("content", "good", "bad"),
+    [
+        (
+            '<xs:sequence minOccurs="2" maxOccurs="3"><xs:element name="b" minOccurs="0"/>'
+            '<xs:element name="c" maxOccurs="unbounded"/></xs:sequence>',
+            ["<c/><b/><c/>", "<b/><c/><c/><b/><c/>", "<c/><b/><c/><b/><c/><c/>"],
+            ["<c/>", "<c/><c/>", "<b/><c/><c/>", "<b/><b/><c/>"],
+        ),
+        (
+            '<xs:sequence minOccurs="2" maxOccurs="2"><xs:element name="b" minOccurs="0"/>'
+            '<xs:element name="c" minOccurs="0"/></xs:sequence>',
+            ["", "<b/><b/>", "<c/><b/>", "<b/><c/><b/><c/>"],
+            ["<b/><c/>", "<b/><b/><b/>"],
+        ),
+        (
+            '<xs:sequence minOccurs="2" maxOccurs="unbounded"><xs:choice minOccurs="0"><xs:element name="b"/>'
+            '<xs:element name="d"/></xs:choice><xs:sequence maxOccurs="unbounded"><xs:element name="c"/>'
+            '<xs:element name="e" minOccurs="0"/></xs:sequence></xs:sequence>',
+            ["<c/><b/><c/>", "<d/><c/><e/><c/><b/><c/>"],
+            ["<c/>", "<c/><c/>", "<d/><c/><e/><c/>"],
+        ),
+    ],
+)
+def test_required_repetitions_are_told_apart_by_all_validators(content: str, good: list[str], bad: list[str]) -> None:
+    constraint = element(content)
+    documents = [f"<a>{inner}</a>" if inner else "<a/>" for inner in good]
+    assert all(map(constraint.matches, documents))
+    assert not any(constraint.matches(f"<a>{inner}</a>") for inner in bad)
+    check(constraint, documents + walks(constraint, 15))
+
+
 def test_imported_documents() -> None:
     other = f'{HEAD[:-1]} targetNamespace="urn:o"><xs:element name="o" type="xs:int"/></xs:schema>'
     body = (
