@@ -498,3 +498,33 @@ def test_a_restriction_of_nothing() -> None:
     assert caught.value.source is not None and caught.value.span is not None
     start, end = caught.value.span
     assert caught.value.source[start:end] == "<xs:restriction>"
+
+
+def test_a_required_wildcard_for_which_nothing_is_known() -> None:
+    body = (
+        '<xs:element name="a"><xs:complexType><xs:sequence><xs:element name="b"><xs:complexType><xs:sequence>'
+        '<xs:any namespace="urn:x" processContents="lax"/></xs:sequence></xs:complexType></xs:element></xs:sequence>'
+        "</xs:complexType></xs:element>"
+    )
+    with pytest.raises(gr.XmlSchemaError, match="nothing is known that its xs:any may hold") as caught:
+        schema(body).matches("<a/>")
+    assert (caught.value.code, caught.value.path) == ("xml-unsatisfiable", "/a/b")
+    assert "wildcard_names" in caught.value.message
+    named = schema(body, wildcard_names=["{urn:x}c"])
+    assert named.matches('<a xmlns:ns1="urn:x"><b><ns1:c/></b></a>')
+
+
+def test_types_derived_from_a_redefined_type(tmp_path: Path) -> None:
+    (tmp_path / "base.xsd").write_text(
+        f'{HEAD}<xs:complexType name="B" abstract="true"><xs:attribute name="x"/></xs:complexType>'
+        '<xs:complexType name="D"><xs:complexContent><xs:extension base="B"/></xs:complexContent></xs:complexType>'
+        "</xs:schema>"
+    )
+    (tmp_path / "main.xsd").write_text(
+        f'{HEAD}<xs:redefine schemaLocation="base.xsd"><xs:complexType name="D"><xs:complexContent>'
+        '<xs:extension base="D"><xs:attribute name="y"/></xs:extension></xs:complexContent></xs:complexType>'
+        '</xs:redefine><xs:element name="a" type="B"/></xs:schema>'
+    )
+    made = gr.xml_schema(tmp_path / "main.xsd")
+    text = '<a xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="D" x="1" y="2"/>'
+    assert made.matches(text) and made.read(text)

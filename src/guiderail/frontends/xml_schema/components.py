@@ -12,6 +12,7 @@ from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimit
 from guiderail.frontends.xml_schema.facets import MOST_COUNT, beyond, holds_names, nests_lists, steps
 from guiderail.frontends.xml_schema.iterations import read_alike
 from guiderail.frontends.xml_schema.model import (
+    HOLDS_NOTHING,
     NOTHING,
     All,
     Attribute,
@@ -248,11 +249,13 @@ class _Reader:
 
     @cached_property
     def _derivations(self) -> dict[Any, list[int]]:
-        """By complex types, the places in `_own_types` of those derived from them in one step."""
+        """By complex types, the places in `_own_types` of those derived from them in one step, or redefined."""
         found: dict[Any, list[int]] = {}
         for at, kind in enumerate(self._own_types):
-            if kind.is_complex() and kind.base_type is not None:
-                found.setdefault(kind.base_type, []).append(at)
+            base = kind.base_type if kind.is_complex() else None
+            while base is not None:
+                found.setdefault(base, []).append(at)
+                base = base.base_type if base.name == kind.name else None
         return found
 
     def _below(self, declared: Any) -> list[Any]:
@@ -347,7 +350,7 @@ class _Reader:
         detail = "it holds elements that the schema declares"
         if wildcard.process_contents != "strict":
             detail += ", and those of wildcard_names"
-        self.note(path, "xs:any", "approximated", detail if items else "nothing known fits: it holds nothing")
+        self.note(path, "xs:any", "approximated", detail if items else HOLDS_NOTHING)
         return Choice(tuple(items))
 
     def _free_key(self, name: str) -> Key:
