@@ -401,6 +401,32 @@ def test_required_repetitions_are_told_apart_by_all_validators(content: str, goo
     check(constraint, documents + walks(constraint, 15))
 
 
+def test_a_derived_type_holds_the_fixed_value_or_is_not_offered() -> None:
+    types = "".join(
+        f'<xs:simpleType name="{name}"><xs:restriction base="xs:{base}">{facet}</xs:restriction></xs:simpleType>'
+        for name, base, facet in (
+            ("short", "string", '<xs:maxLength value="3"/>'),
+            ("long", "string", '<xs:minLength value="4"/>'),
+            ("listed", "string", '<xs:enumeration value="f"/><xs:enumeration value="g h"/>'),
+            ("other", "string", '<xs:enumeration value="f"/>'),
+            ("collapsed", "string", '<xs:whiteSpace value="collapse"/>'),
+        )
+    )
+    for fixed, possible in (
+        ("g h", {"short", "listed", "collapsed"}),
+        ("g  h", {"long"}),
+        ("f", {"short", "listed", "other"}),
+    ):
+        made = schema(f'{types}<xs:element name="a" type="xs:string" fixed="{fixed}"/>', xsi_types=True)
+        documents = {
+            name: f'<a xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="{name}">{fixed}</a>'
+            for name in ("short", "long", "listed", "other", "collapsed")
+        }
+        accepted = {name for name, document in documents.items() if made.matches(document)}
+        assert possible <= accepted
+        check(made, [documents[name] for name in accepted])
+
+
 def test_imported_documents() -> None:
     other = f'{HEAD[:-1]} targetNamespace="urn:o"><xs:element name="o" type="xs:int"/></xs:schema>'
     body = (

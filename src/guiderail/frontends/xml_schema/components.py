@@ -34,6 +34,7 @@ from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.simple_types import (
     approximations,
     check_patterns,
+    keeps,
     namespaces_of_values,
     unsupported,
 )
@@ -239,7 +240,7 @@ class _Reader:
             if kind is declared or getattr(kind, "abstract", False):
                 continue
             derived = declared.is_complex() or _is_derived(kind, declared)
-            if derived and not _is_blocked(kind, declared, blocked):
+            if derived and not _is_blocked(kind, declared, blocked) and _keeps_fixed(kind, declaration):
                 yield kind
 
     @cached_property
@@ -419,6 +420,14 @@ def _is_derived(kind: Any, declared: Any) -> bool:
     if kind.is_complex():
         return bool(kind.is_derived(declared))
     return declared.is_simple() and any(step is declared for step in steps(kind))
+
+
+def _keeps_fixed(kind: Any, declaration: Any) -> bool:
+    """Whether an element of a derived type may still have the value that its declaration fixes."""
+    derived, declared = (one.content if one.is_complex() else one for one in (kind, declaration.type))
+    if declaration.fixed is None or hasattr(derived, "model") or hasattr(declared, "model"):
+        return True
+    return keeps(derived, declared, declaration.fixed, declaration.schema)
 
 
 def _is_blocked(kind: Any, declared: Any, blocked: Iterable[str]) -> bool:

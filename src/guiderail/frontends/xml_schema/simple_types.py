@@ -48,7 +48,7 @@ from guiderail.frontends.xml_schema.temporal import (
 )
 from guiderail.support.work import spend
 
-__all__ = ["SimpleTypes", "approximations", "check_patterns", "namespaces_of_values", "unsupported"]
+__all__ = ["SimpleTypes", "approximations", "check_patterns", "keeps", "namespaces_of_values", "unsupported"]
 
 _COLON, _BLANK = CharSet([(58, 58)]), CharSet([(32, 32)])
 _IDENTIFIERS = {
@@ -95,6 +95,12 @@ def _spelled(simple: Any, text: str, schema: Any, name: Callable[[str, str], str
         member = next(first, None)
         return text if member is None else _spelled(member, text, schema, name)
     return text
+
+
+def keeps(derived: Any, declared: Any, text: str, schema: Any) -> bool:
+    """Whether a value that a schema writes is the same value of a derived type, too."""
+    value = _normalized(derived, text)
+    return value == _normalized(declared, text) and _is_value(gather(derived), value, schema)
 
 
 def unsupported(simple: Any) -> list[str]:
