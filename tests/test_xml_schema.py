@@ -385,6 +385,12 @@ def test_names_of_xml_schema_itself_as_values(content: str, text: str) -> None:
             ["<b/><c/>", "<b/><b/><b/>"],
         ),
         (
+            '<xs:sequence minOccurs="2" maxOccurs="3"><xs:element name="b" minOccurs="0" maxOccurs="unbounded"/>'
+            '<xs:element name="c" minOccurs="0"/></xs:sequence>',
+            ["", "<c/><b/>", "<b/><c/><b/>", "<c/><b/><b/><c/><c/>"],
+            ["<b/>", "<b/><b/>", "<b/><c/>"],
+        ),
+        (
             '<xs:sequence minOccurs="2" maxOccurs="unbounded"><xs:choice minOccurs="0"><xs:element name="b"/>'
             '<xs:element name="d"/></xs:choice><xs:sequence maxOccurs="unbounded"><xs:element name="c"/>'
             '<xs:element name="e" minOccurs="0"/></xs:sequence></xs:sequence>',

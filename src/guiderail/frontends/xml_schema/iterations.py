@@ -21,7 +21,11 @@ def read_alike(item: Particle, least: int, most: int | None) -> Particle | None:
     if (most is not None and most < 2) or _of_elements(item):
         return None
     if not _firsts(item) & _open_ends(item, 1 if least > 1 else 2):
-        return _apart(item, least, most) if least > 1 else None
+        if least < 2 or not _firsts(item) & _more(item):
+            return None
+        apart = _apart(item, least, most)
+        if apart is not None:
+            return apart
     ended, may_be_empty = _ended(item), _nullable(item)
     found: Particle = item
     if ended is not None:
