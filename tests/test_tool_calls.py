@@ -731,3 +731,30 @@ def test_reading_takes_linear_time() -> None:
         reader.feed(end)
         reader.close()
         assert len(reader.snapshot().calls[0].arguments["text"]) == 100_000
+
+
+@pytest.mark.parametrize(
+    ("format", "tag", "around"),
+    [
+        (
+            "qwen3-coder",
+            "</parameter>",
+            "<tool_call>\n<function=f>\n<parameter=q>\n{}\n</parameter>\n</function>\n</tool_call>",
+        ),
+        ("glm-4.5", "</arg_value>", "<tool_call>f\n<arg_key>q</arg_key>\n<arg_value>{}</arg_value>\n</tool_call>"),
+        (
+            "seed-oss",
+            "</parameter>",
+            "<seed:tool_call>\n<function=f>\n<parameter=q>{}</parameter>\n</function>\n</seed:tool_call>",
+        ),
+    ],
+)
+def test_no_string_contains_the_closing_tag_of_a_line(format: str, tag: str, around: str) -> None:
+    """Other readers look for the tag, not for the line end that the template writes next to it."""
+    listed = {"enum": [tag, f"a{tag}b", "x"]}
+    for schema, written in (({"type": "string"}, "{}"), (listed, "{}"), ({"items": {"type": "string"}}, '["{}"]')):
+        parameters = {"type": "object", "properties": {"q": schema}, "required": ["q"]}
+        calls = gr.tool_calls([{"name": "f", "parameters": parameters}], format=format, choice="required")
+        assert calls.matches(around.replace("{}", written.replace("{}", "x")))
+        for text in (tag, f"a{tag}b", f"a\n{tag}" if written == "{}" else tag):
+            assert not calls.matches(around.replace("{}", written.replace("{}", text)))

@@ -369,6 +369,70 @@ def test_names_of_xml_schema_itself_as_values(content: str, text: str) -> None:
     assert constraint.matches(f'<a xmlns:xs="http://www.w3.org/2001/XMLSchema" {text}/>')
 
 
+@pytest.mark.parametrize(
+    ("content", "good", "bad"),
+    [
+        (
+            '<xs:sequence minOccurs="2" maxOccurs="3"><xs:element name="b" minOccurs="0"/>'
+            '<xs:element name="c" maxOccurs="unbounded"/></xs:sequence>',
+            ["<c/><b/><c/>", "<b/><c/><c/><b/><c/>", "<c/><b/><c/><b/><c/><c/>"],
+            ["<c/>", "<c/><c/>", "<b/><c/><c/>", "<b/><b/><c/>"],
+        ),
+        (
+            '<xs:sequence minOccurs="2" maxOccurs="2"><xs:element name="b" minOccurs="0"/>'
+            '<xs:element name="c" minOccurs="0"/></xs:sequence>',
+            ["", "<b/><b/>", "<c/><b/>", "<b/><c/><b/><c/>"],
+            ["<b/><c/>", "<b/><b/><b/>"],
+        ),
+        (
+            '<xs:sequence minOccurs="2" maxOccurs="3"><xs:element name="b" minOccurs="0" maxOccurs="unbounded"/>'
+            '<xs:element name="c" minOccurs="0"/></xs:sequence>',
+            ["", "<c/><b/>", "<b/><c/><b/>", "<c/><b/><b/><c/><c/>"],
+            ["<b/>", "<b/><b/>", "<b/><c/>"],
+        ),
+        (
+            '<xs:sequence minOccurs="2" maxOccurs="unbounded"><xs:choice minOccurs="0"><xs:element name="b"/>'
+            '<xs:element name="d"/></xs:choice><xs:sequence maxOccurs="unbounded"><xs:element name="c"/>'
+            '<xs:element name="e" minOccurs="0"/></xs:sequence></xs:sequence>',
+            ["<c/><b/><c/>", "<d/><c/><e/><c/><b/><c/>"],
+            ["<c/>", "<c/><c/>", "<d/><c/><e/><c/>"],
+        ),
+    ],
+)
+def test_required_repetitions_are_told_apart_by_all_validators(content: str, good: list[str], bad: list[str]) -> None:
+    constraint = element(content)
+    documents = [f"<a>{inner}</a>" if inner else "<a/>" for inner in good]
+    assert all(map(constraint.matches, documents))
+    assert not any(constraint.matches(f"<a>{inner}</a>") for inner in bad)
+    check(constraint, documents + walks(constraint, 15))
+
+
+def test_a_derived_type_holds_the_fixed_value_or_is_not_offered() -> None:
+    types = "".join(
+        f'<xs:simpleType name="{name}"><xs:restriction base="xs:{base}">{facet}</xs:restriction></xs:simpleType>'
+        for name, base, facet in (
+            ("short", "string", '<xs:maxLength value="3"/>'),
+            ("long", "string", '<xs:minLength value="4"/>'),
+            ("listed", "string", '<xs:enumeration value="f"/><xs:enumeration value="g h"/>'),
+            ("other", "string", '<xs:enumeration value="f"/>'),
+            ("collapsed", "string", '<xs:whiteSpace value="collapse"/>'),
+        )
+    )
+    for fixed, possible in (
+        ("g h", {"short", "listed", "collapsed"}),
+        ("g  h", {"long"}),
+        ("f", {"short", "listed", "other"}),
+    ):
+        made = schema(f'{types}<xs:element name="a" type="xs:string" fixed="{fixed}"/>', xsi_types=True)
+        documents = {
+            name: f'<a xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="{name}">{fixed}</a>'
+            for name in ("short", "long", "listed", "other", "collapsed")
+        }
+        accepted = {name for name, document in documents.items() if made.matches(document)}
+        assert possible <= accepted
+        check(made, [documents[name] for name in accepted])
+
+
 def test_imported_documents() -> None:
     other = f'{HEAD[:-1]} targetNamespace="urn:o"><xs:element name="o" type="xs:int"/></xs:schema>'
     body = (

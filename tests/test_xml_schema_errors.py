@@ -405,3 +405,126 @@ def test_report() -> None:
     plain = report.to_dict()
     assert sum(plain["counts"].values()) == len(plain["entries"])
     assert "approximated" in str(report)
+
+
+# -- the documents that a schema refers to
+TYPES = f'{HEAD}<xs:simpleType name="T"><xs:restriction base="xs:int"/></xs:simpleType></xs:schema>'
+ELSEWHERE = "http://example.com/schemas/types.xsd"
+
+
+def referring(reference: str, head: str = HEAD) -> str:
+    return f'{head}{reference}<xs:element name="a" type="T"/></xs:schema>'
+
+
+def without_warnings(*args: Any, **options: Any) -> gr.XmlSchema:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return gr.xml_schema(*args, **options)
+
+
+def test_documents_that_include_each_other(tmp_path: Path) -> None:
+    (tmp_path / "types.xsd").write_text(TYPES.replace(HEAD, f'{HEAD}<xs:include schemaLocation="./main.xsd"/>'))
+    main = tmp_path / "main.xsd"
+    main.write_text(referring('<xs:include schemaLocation="types.xsd"/>'))
+    for made in (gr.xml_schema(main), gr.xml_schema(xmlschema.XMLSchema(str(main)))):
+        assert made.matches("<a>1</a>") and not made.matches("<a>x</a>")
+        assert pickle.loads(pickle.dumps(made)) == made
+
+
+@pytest.mark.parametrize("location", ["types.xsd", ELSEWHERE])
+@pytest.mark.parametrize("namespace", ["", "urn:main"])
+def test_what_is_included_may_be_given(tmp_path: Path, location: str, namespace: str) -> None:
+    head = f'{HEAD[:-1]} xmlns="{namespace}" targetNamespace="{namespace}">' if namespace else HEAD
+    text = referring(f'<xs:include schemaLocation="{location}"/>', head)
+    (tmp_path / "main.xsd").write_text(text)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "types.xsd").write_text(TYPES)
+    good = f'<a xmlns="{namespace}">1</a>' if namespace else "<a>1</a>"
+    for main in (text, tmp_path / "main.xsd"):
+        for given in (TYPES, tmp_path / "other" / "types.xsd"):
+            made = without_warnings(main, documents=[given])
+            assert made.matches(good) and not made.matches(good.replace("1", "x"))
+    (tmp_path / "types.xsd").write_text(TYPES)  # found, and given as well
+    assert without_warnings(tmp_path / "main.xsd", documents=[TYPES]).matches(good)
+
+
+def test_what_is_redefined_may_be_given(tmp_path: Path) -> None:
+    changed = (
+        '<xs:simpleType name="T"><xs:restriction base="T"><xs:maxInclusive value="5"/></xs:restriction></xs:simpleType>'
+    )
+    text = referring(f'<xs:redefine schemaLocation="{ELSEWHERE}">{changed}</xs:redefine>')
+    (tmp_path / "types.xsd").write_text(TYPES)
+    for given in (TYPES, tmp_path / "types.xsd"):
+        made = without_warnings(text, documents=[given])
+        assert made.matches("<a>5</a>") and not made.matches("<a>6</a>")
+    with pytest.raises(gr.XmlSchemaError, match="is not found; pass its path in documents"):
+        gr.xml_schema(text)
+
+
+def test_an_error_names_the_document_that_is_lacking(tmp_path: Path) -> None:
+    (tmp_path / "main.xsd").write_text(referring('<xs:include schemaLocation="types.xsd"/>'))
+    imported = f'{HEAD[:-1]} xmlns:t="urn:t"><xs:import namespace="urn:t" schemaLocation="{ELSEWHERE}"/>'
+    for source, name in (
+        (tmp_path / "main.xsd", "types.xsd"),
+        (referring(f'<xs:include schemaLocation="{ELSEWHERE}"/>'), ELSEWHERE),
+        (f'{imported}<xs:element name="a" type="t:T"/></xs:schema>', ELSEWHERE),
+    ):
+        with pytest.raises(gr.XmlSchemaError) as caught:
+            without_warnings(source)
+        assert f"a document that is not found: {name!r}; pass its text in documents" in caught.value.message
+
+
+def test_a_document_that_is_not_needed_may_be_lacking() -> None:
+    text = f'{HEAD}<xs:include schemaLocation="{ELSEWHERE}"/><xs:element name="a" type="xs:int"/></xs:schema>'
+    with pytest.warns(UserWarning, match="read without a document that is not found") as caught:
+        assert gr.xml_schema(text).matches("<a>1</a>")
+    assert [one.filename for one in caught] == [__file__]
+
+
+def test_documents_that_come_with_xmlschema() -> None:
+    link = "http://www.w3.org/1999/xlink"
+    text = f"""{HEAD[:-1]} xmlns:xlink="{link}"><xs:import namespace="{link}" schemaLocation="{link}.xsd"/>
+        <xs:element name="a"><xs:complexType><xs:attribute ref="xlink:href"/></xs:complexType></xs:element>
+        </xs:schema>"""
+    assert without_warnings(text).matches(f'<a xmlns:xlink="{link}" xlink:href="b"/>')
+
+
+def test_a_restriction_of_nothing() -> None:
+    with pytest.raises(gr.XmlSchemaError, match="a restriction has no base") as caught:
+        schema(
+            '<xs:element name="a"><xs:simpleType><xs:restriction><xs:enumeration value="b"/></xs:restriction>'
+            "</xs:simpleType></xs:element>"
+        )
+    assert caught.value.source is not None and caught.value.span is not None
+    start, end = caught.value.span
+    assert caught.value.source[start:end] == "<xs:restriction>"
+
+
+def test_a_required_wildcard_for_which_nothing_is_known() -> None:
+    body = (
+        '<xs:element name="a"><xs:complexType><xs:sequence><xs:element name="b"><xs:complexType><xs:sequence>'
+        '<xs:any namespace="urn:x" processContents="lax"/></xs:sequence></xs:complexType></xs:element></xs:sequence>'
+        "</xs:complexType></xs:element>"
+    )
+    with pytest.raises(gr.XmlSchemaError, match="nothing is known that its xs:any may hold") as caught:
+        schema(body).matches("<a/>")
+    assert (caught.value.code, caught.value.path) == ("xml-unsatisfiable", "/a/b")
+    assert "wildcard_names" in caught.value.message
+    named = schema(body, wildcard_names=["{urn:x}c"])
+    assert named.matches('<a xmlns:ns1="urn:x"><b><ns1:c/></b></a>')
+
+
+def test_types_derived_from_a_redefined_type(tmp_path: Path) -> None:
+    (tmp_path / "base.xsd").write_text(
+        f'{HEAD}<xs:complexType name="B" abstract="true"><xs:attribute name="x"/></xs:complexType>'
+        '<xs:complexType name="D"><xs:complexContent><xs:extension base="B"/></xs:complexContent></xs:complexType>'
+        "</xs:schema>"
+    )
+    (tmp_path / "main.xsd").write_text(
+        f'{HEAD}<xs:redefine schemaLocation="base.xsd"><xs:complexType name="D"><xs:complexContent>'
+        '<xs:extension base="D"><xs:attribute name="y"/></xs:extension></xs:complexContent></xs:complexType>'
+        '</xs:redefine><xs:element name="a" type="B"/></xs:schema>'
+    )
+    made = gr.xml_schema(tmp_path / "main.xsd")
+    text = '<a xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="D" x="1" y="2"/>'
+    assert made.matches(text) and made.read(text)

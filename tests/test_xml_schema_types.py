@@ -12,7 +12,7 @@ etree = pytest.importorskip("lxml.etree")
 import guiderail as gr  # noqa: E402
 from guiderail.frontends.xml_schema import patterns  # noqa: E402
 from guiderail.frontends.xml_schema.characters import Writer, escape, name_chars, name_starts  # noqa: E402
-from xml_walks import byte_walk  # noqa: E402
+from xml_walks import byte_walk, check, element, schema, walks  # noqa: E402
 
 HEAD = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">'
 BUILT_IN = [
@@ -410,3 +410,49 @@ def test_bounds_in_several_time_zones(kind: str, facets: dict[str, str], good: l
     assert [value for value in bad if constraint.matches(f"<a>{value}</a>")] == []
     valid = xmlschema.XMLSchema11(text)
     assert all(valid.is_valid(f"<a>{value}</a>") for value in good)
+
+
+# -- spaces that XML does not know
+@pytest.mark.parametrize("base", ["string", "normalizedString", "token"])
+def test_listed_and_fixed_values_keep_the_spaces_of_unicode(base: str) -> None:
+    values = '<xs:enumeration value="10&#160;b"/><xs:enumeration value=" c&#x2003;&#x3000; d"/>'
+    made = element(
+        f'<xs:attribute name="x"><xs:simpleType><xs:restriction base="xs:{base}">{values}</xs:restriction>'
+        f'</xs:simpleType></xs:attribute><xs:attribute name="y" type="xs:{base}" fixed="1&#160;2"/>'
+    )
+    other = "c\u2003\u3000 d" if base == "token" else " c\u2003\u3000 d"
+    documents = ['<a x="10\xa0b"/>', f'<a x="{other}"/>', '<a y="1\xa02"/>']
+    assert all(map(made.matches, documents))
+    assert not any(map(made.matches, ['<a x="10 b"/>', '<a x="c d"/>', '<a y="1 2"/>']))
+    check(made, documents + walks(made, 5))
+
+
+SPACED = [
+    (f'<xs:restriction base="xs:{base}"><xs:{facet}/></xs:restriction>')
+    for base in ("normalizedString", "token", "anyURI")
+    for facet in ('minLength value="1"', 'length value="3"', 'pattern value="\\S{1,3}"', 'maxLength value="3"')
+] + [
+    f'<xs:restriction><xs:simpleType><xs:list itemType="xs:{item}"/></xs:simpleType><xs:length value="1"/>'
+    "</xs:restriction>"
+    for item in ("anyURI", "string", "token")
+]
+
+
+@pytest.mark.parametrize("of", SPACED)
+def test_facets_hold_whatever_spaces_a_validator_knows(of: str) -> None:
+    made = schema(f'<xs:element name="a"><xs:simpleType>{of}</xs:simpleType></xs:element>')
+    texts = [
+        f"{before}{space}{after}" for space in "\xa0\u3000\u2028\x85" for before in ("", "b") for after in ("", "c")
+    ]
+    accepted = [f"<a>{text}</a>" for text in texts if made.matches(f"<a>{text}</a>")]
+    check(made, accepted)
+    assert made.matches("<a>bcd</a>")
+
+
+def test_a_space_of_unicode_inside_a_token() -> None:
+    made = schema(
+        '<xs:element name="a"><xs:simpleType><xs:restriction base="xs:token"><xs:minLength value="1"/></xs:restriction>'
+        "</xs:simpleType></xs:element>"
+    )
+    assert made.matches("<a>10\xa0kg or more</a>") and not made.matches("<a>\xa0</a>")
+    check(made, ["<a>10\xa0kg or more</a>"])

@@ -195,8 +195,11 @@ class ParameterStyle:
 
     @property
     def limit(self) -> str:
-        """The text that no string may contain."""
-        return self.reserved or self.quote or self.close
+        """The text that no string may contain: the closing tag, without the lines around it.
+
+        Other readers look for the tag alone, and take those lines for part of the value.
+        """
+        return self.reserved or self.quote or self.close.strip("\n") or self.close
 
     def opening(self, key: str | None, kind: str | None, b: _core.Builder, space: int) -> int:
         parts = []

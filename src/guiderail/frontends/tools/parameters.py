@@ -124,10 +124,10 @@ class Parameters(Constraint):
     # -- writing -------------------------------------------------------------------------------------------------
     def _written(self) -> JsonSchema:
         """The schema, with the closing tag in no string of a value that is JSON, where it could be written."""
-        options, close = self.schema.options, self.style.close
-        if not self.style.read or self.style.nested or options.notation != "json" or _CONTROL.search(close):
+        options, limit = self.schema.options, self.style.limit
+        if not self.style.read or self.style.nested or options.notation != "json" or _CONTROL.search(limit):
             return self.schema
-        return self.schema._with_options(replace(options, excludes=(*options.excludes, close)))
+        return self.schema._with_options(replace(options, excludes=(*options.excludes, limit)))
 
     def _lower(self, b: _core.Builder) -> int:
         schema = self._written()

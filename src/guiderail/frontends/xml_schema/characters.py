@@ -8,6 +8,7 @@ its leaves.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import cast
@@ -17,9 +18,14 @@ from guiderail._core import CharSet
 from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.xml_schema import _names
 
-__all__ = ["SPACES", "Writer", "escape", "legal", "name_chars", "name_starts"]
+__all__ = ["ALL_SPACES", "SPACES", "Writer", "escape", "legal", "name_chars", "name_starts", "normalized"]
 
 SPACES = CharSet([(9, 10), (13, 13), (32, 32)])
+ALL_SPACES = SPACES | CharSet([
+    (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F),
+    (0x205F, 0x205F), (0x3000, 0x3000),
+])  # fmt: skip
+"""The spaces of XML, and the others of Unicode, which ``xmlschema`` takes for spaces, too."""
 _IN_TEXT: Mapping[str, str] = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#xD;"}
 _IN_ATTRIBUTE: Mapping[str, str] = {
     "&": "&amp;",
@@ -63,6 +69,15 @@ def escape(text: str, *, attribute: bool) -> str:
     """The spelling of a string between tags, or between the quotes of an attribute."""
     table = _IN_ATTRIBUTE if attribute else _IN_TEXT
     return "".join([table.get(c, c) for c in text])
+
+
+def normalized(text: str, level: str | None) -> str:
+    """A value as ``whiteSpace`` leaves it: only the spaces of XML count."""
+    if level == "replace":
+        return text.translate({9: " ", 10: " ", 13: " "})
+    if level == "collapse":
+        return " ".join([word for word in re.split("[ \t\n\r]+", text) if word])
+    return text
 
 
 class Writer:

@@ -12,6 +12,7 @@ from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimit
 from guiderail.frontends.xml_schema.facets import MOST_COUNT, beyond, holds_names, nests_lists, steps
 from guiderail.frontends.xml_schema.iterations import read_alike
 from guiderail.frontends.xml_schema.model import (
+    HOLDS_NOTHING,
     NOTHING,
     All,
     Attribute,
@@ -33,6 +34,7 @@ from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.simple_types import (
     approximations,
     check_patterns,
+    keeps,
     namespaces_of_values,
     unsupported,
 )
@@ -238,7 +240,7 @@ class _Reader:
             if kind is declared or getattr(kind, "abstract", False):
                 continue
             derived = declared.is_complex() or _is_derived(kind, declared)
-            if derived and not _is_blocked(kind, declared, blocked):
+            if derived and not _is_blocked(kind, declared, blocked) and _keeps_fixed(kind, declaration):
                 yield kind
 
     @cached_property
@@ -248,11 +250,13 @@ class _Reader:
 
     @cached_property
     def _derivations(self) -> dict[Any, list[int]]:
-        """By complex types, the places in `_own_types` of those derived from them in one step."""
+        """By complex types, the places in `_own_types` of those derived from them in one step, or redefined."""
         found: dict[Any, list[int]] = {}
         for at, kind in enumerate(self._own_types):
-            if kind.is_complex() and kind.base_type is not None:
-                found.setdefault(kind.base_type, []).append(at)
+            base = kind.base_type if kind.is_complex() else None
+            while base is not None:
+                found.setdefault(base, []).append(at)
+                base = base.base_type if base.name == kind.name else None
         return found
 
     def _below(self, declared: Any) -> list[Any]:
@@ -347,7 +351,7 @@ class _Reader:
         detail = "it holds elements that the schema declares"
         if wildcard.process_contents != "strict":
             detail += ", and those of wildcard_names"
-        self.note(path, "xs:any", "approximated", detail if items else "nothing known fits: it holds nothing")
+        self.note(path, "xs:any", "approximated", detail if items else HOLDS_NOTHING)
         return Choice(tuple(items))
 
     def _free_key(self, name: str) -> Key:
@@ -416,6 +420,14 @@ def _is_derived(kind: Any, declared: Any) -> bool:
     if kind.is_complex():
         return bool(kind.is_derived(declared))
     return declared.is_simple() and any(step is declared for step in steps(kind))
+
+
+def _keeps_fixed(kind: Any, declaration: Any) -> bool:
+    """Whether an element of a derived type may still have the value that its declaration fixes."""
+    derived, declared = (one.content if one.is_complex() else one for one in (kind, declaration.type))
+    if declaration.fixed is None or hasattr(derived, "model") or hasattr(declared, "model"):
+        return True
+    return keeps(derived, declared, declaration.fixed, declaration.schema)
 
 
 def _is_blocked(kind: Any, declared: Any, blocked: Iterable[str]) -> bool:

@@ -169,8 +169,8 @@ def xml_schema(
         xsd: the schema: a string, a ``pathlib.Path``, or a schema object of the ``xmlschema`` package.
         root: the name of the root element (``"order"``, ``"{urn:x}order"``), or several names; None: any global element
             of the schema.
-        documents: other schema documents that the schema imports, as strings or paths. If ``xsd`` is a path, files
-            beside it are found by themselves. Nothing is fetched from a network.
+        documents: other schema documents that the schema imports, includes or redefines, as strings or paths. If
+            ``xsd`` is a path, files beside it are found by themselves. Nothing is fetched from a network.
         version: the version of XML Schema, ``"1.0"`` or ``"1.1"``; None: that of a schema object, otherwise ``"1.0"``.
         **options: see :class:`XmlSchemaOptions`: ``layout``, ``indent``, ``max_indented_depth``, ``declaration``,
             ``attribute_order``, ``all_order``, ``max_orders``, ``xsi_types``, ``wildcard_names``, ``max_text_length``,

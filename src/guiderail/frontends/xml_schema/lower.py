@@ -13,6 +13,7 @@ from guiderail import _core
 from guiderail.frontends.xml_schema.characters import Writer, escape
 from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimitError
 from guiderail.frontends.xml_schema.model import (
+    HOLDS_NOTHING,
     All,
     Children,
     Choice,
@@ -68,11 +69,14 @@ class Lowering:
         forms = [form for key in self.model.roots for form in self.model.forms[key] if self._can_form(form)]
         if not forms:
             root = self.model.forms[self.model.roots[0]][0] if self.model.forms[self.model.roots[0]] else None
-            raise XmlSchemaError(
-                "no document is valid for this schema, so a model could write nothing",
-                code="xml-unsatisfiable",
-                path=self._blame(root) if root else None,
-            )
+            path = self._blame(root) if root else None
+            message = "no document is valid for this schema, so a model could write nothing"
+            if any(note.path == path and note.detail == HOLDS_NOTHING for note in self.model.notes):
+                message = (
+                    "nothing is known that its xs:any may hold, so a model could write nothing; name elements in "
+                    "wildcard_names, or pass the schema that declares them in documents"
+                )
+            raise XmlSchemaError(message, code="xml-unsatisfiable", path=path)
         found = b.union([self._form(form, depth, root=True) for form in forms])
         while self.todo:
             key, at = self.todo.pop()

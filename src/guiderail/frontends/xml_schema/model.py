@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 from guiderail.frontends.xml_schema.namespaces import Prefixes
 
 __all__ = [
+    "HOLDS_NOTHING",
+    "NOTHING",
     "All",
     "Attribute",
     "Children",
@@ -87,6 +89,7 @@ class Children:
 
 Content: TypeAlias = "Text | Children"
 NOTHING = Children(Seq(()), False)
+HOLDS_NOTHING = "nothing known fits: it holds nothing"  # the note about a wildcard
 
 
 @dataclass(frozen=True, slots=True)

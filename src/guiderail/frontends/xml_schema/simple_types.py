@@ -14,7 +14,15 @@ from guiderail.errors import PatternError
 from guiderail.frontends.json_schema.values.formats import uris
 from guiderail.frontends.regex.charsets import word
 from guiderail.frontends.xml_schema import patterns
-from guiderail.frontends.xml_schema.characters import SPACES, Writer, legal, name_chars, name_starts
+from guiderail.frontends.xml_schema.characters import (
+    ALL_SPACES,
+    SPACES,
+    Writer,
+    legal,
+    name_chars,
+    name_starts,
+    normalized,
+)
 from guiderail.frontends.xml_schema.facets import (
     NAMES,
     STRINGS,
@@ -40,9 +48,9 @@ from guiderail.frontends.xml_schema.temporal import (
 )
 from guiderail.support.work import spend
 
-__all__ = ["SimpleTypes", "approximations", "check_patterns", "namespaces_of_values", "unsupported"]
+__all__ = ["SimpleTypes", "approximations", "check_patterns", "keeps", "namespaces_of_values", "unsupported"]
 
-_COLON = CharSet([(58, 58)])
+_COLON, _BLANK = CharSet([(58, 58)]), CharSet([(32, 32)])
 _IDENTIFIERS = {
     "ID": "values of ID differ within a document",
     "IDREF": "an IDREF names an ID of the document",
@@ -70,19 +78,29 @@ def namespaces_of_values(simple: Any, component: Any) -> set[str]:
     return namespaces
 
 
+def _normalized(simple: Any, text: str) -> str:
+    return normalized(text, getattr(simple, "white_space", None))
+
+
 def _spelled(simple: Any, text: str, schema: Any, name: Callable[[str, str], str]) -> str:
     """A value that a schema writes, normalised; ``name`` writes the names in it, by namespace and local part."""
-    text, found = simple.normalize(text), gather(simple)
+    text, found = _normalized(simple, text), gather(simple)
     if found.kind in NAMES:
         prefix, _, local = text.rpartition(":")
         return name(schema.namespaces.get(prefix, ""), local)
     if found.kind == "list":
-        return " ".join([_spelled(found.base.item_type, item, schema, name) for item in text.split()])
+        return " ".join([_spelled(found.base.item_type, item, schema, name) for item in text.split(" ") if item])
     if found.kind == "union":
         first = (one for one in found.base.member_types if one.is_valid(text, namespaces=schema.namespaces))
         member = next(first, None)
         return text if member is None else _spelled(member, text, schema, name)
     return text
+
+
+def keeps(derived: Any, declared: Any, text: str, schema: Any) -> bool:
+    """Whether a value that a schema writes is the same value of a derived type, too."""
+    value = _normalized(derived, text)
+    return value == _normalized(declared, text) and _is_value(gather(derived), value, schema)
 
 
 def unsupported(simple: Any) -> list[str]:
@@ -177,7 +195,7 @@ class SimpleTypes:
 
     def value(self, simple: Any, text: str, schema: Any) -> str:
         """A value that a schema writes (fixed, enumerated), in the form that a document needs."""
-        return _spelled(simple, text, schema, self.prefixes.qname) if holds_names(simple) else simple.normalize(text)
+        return _spelled(simple, text, schema, self.prefixes.qname) if holds_names(simple) else _normalized(simple, text)
 
     def _made(self, found: Gathered) -> int:
         w = self.writer
@@ -186,9 +204,9 @@ class SimpleTypes:
             spend(20 * count + count * count // 20 if found.kind in TEXTS else 5 * count * count)
             qname = self.prefixes.qname if holds_names(found.type) else None
             values = [
-                _spelled(found.type, text, schema, qname) if qname is not None else found.type.normalize(text)
+                _spelled(found.type, text, schema, qname) if qname is not None else _normalized(found.type, text)
                 for text, schema in found.enumeration
-                if found.kind in NAMES or _is_value(found, found.type.normalize(text), schema)
+                if found.kind in NAMES or _is_value(found, _normalized(found.type, text), schema)
             ]
             return w.choice(list(dict.fromkeys(values))) if values else w.EMPTY
         base = self._list(found) if found.kind == "list" else self._union(found) if found.kind == "union" else None
@@ -204,7 +222,7 @@ class SimpleTypes:
         w = self.writer
         item = self.texts(found.base.item_type)
         if gather(found.base.item_type).kind in (*TEXTS, "anyURI", "union") or w.b.is_nullable(item):
-            item = w.intersection([item, w.repeat(w.char_class(legal() - SPACES), 1)])
+            item = w.intersection([item, w.repeat(w.char_class(legal() - ALL_SPACES), 1)])
         if found.max_length == 0:
             return w.EPSILON if found.min_length == 0 else w.EMPTY
         most = -1 if found.max_length is None else found.max_length - 1
@@ -219,15 +237,15 @@ class SimpleTypes:
             e, kind = self.texts(member), gather(member).kind
             if found.patterns and (at or kind == "union") and not collapses(member):
                 # An earlier member may take the text without its spaces; then the patterns are about what remains.
-                e = self.writer.intersection([e, self._words()])
+                e = self.writer.intersection([e, self._words(ALL_SPACES)])
             parts.append(e)
         return self.writer.union(parts)
 
-    def _words(self) -> int:
-        """Strings whose whitespace is collapsed."""
+    def _words(self, spaces: CharSet, between: CharSet = _BLANK) -> int:
+        """Strings whose whitespace is collapsed: words without ``spaces``, with a character ``between`` two of them."""
         w = self.writer
-        word = w.repeat(w.char_class(legal() - SPACES), 1)
-        return w.optional(w.concat([word, w.repeat(w.concat([w.literal(b" "), word]), 0)]))
+        word = w.repeat(w.char_class(legal() - spaces), 1)
+        return w.optional(w.concat([word, w.repeat(w.concat([w.char_class(between), word]), 0)]))
 
     # -- built-in types
     def _atomic(self, found: Gathered) -> int:
@@ -254,7 +272,7 @@ class SimpleTypes:
             return self._qname()
         if kind == "error":
             return self.writer.EMPTY
-        return self._limited(self._name(kind), found)
+        return self._limited(self._name(found), found)
 
     def _times(self, unit: int, least: int, most: int | None) -> int:
         if most is not None and most < least:
@@ -274,18 +292,26 @@ class SimpleTypes:
         w = self.writer
         level = white_space(found)
         if level == "collapse":
-            return self._limited(self._words(), found)
-        unit = w.any_char() if level == "preserve" else w.char_class(legal() - CharSet([(9, 10), (13, 13)]))
+            # A space of Unicode between two words counts as one character, whether or not it is collapsed.
+            spaces, between = _spaces(found), _BLANK if found.patterns else ALL_SPACES - SPACES | _BLANK
+            return self._limited(self._words(spaces, between if spaces == ALL_SPACES else _BLANK), found)
+        unit = w.any_char()
+        if level == "replace":
+            others = ALL_SPACES if found.patterns else SPACES
+            unit = w.char_class(legal() - (others - _BLANK))
         most = found.max_length
         if most is None and self.max_length is not None and not found.patterns:
             most = max(self.max_length, found.min_length)
         return self._times(unit, found.min_length, most)
 
-    def _name(self, kind: str) -> int:
-        w = self.writer
+    def _name(self, found: Gathered) -> int:
+        w, kind = self.writer, found.kind
         starts, chars = name_starts(), name_chars()
         if kind == "anyURI":
-            return w.lower(uris.iri_reference())
+            e = w.lower(uris.iri_reference())
+            return (
+                e if _spaces(found) == SPACES else w.intersection([e, w.repeat(w.char_class(legal() - ALL_SPACES), 0)])
+            )
         if kind == "language":
             letters, all_of = CharSet([(65, 90), (97, 122)]), CharSet([(48, 57), (65, 90), (97, 122)])
             more = w.concat([w.literal(b"-"), w.repeat(w.char_class(all_of), 1, 8)])
@@ -368,6 +394,12 @@ class SimpleTypes:
                 if not isinstance(bound, int):
                     body.append(compare(b, bound[0], closed=bound[1]))
         return b.intersection(body)
+
+
+def _spaces(found: Gathered) -> CharSet:
+    """The characters that end a word of a collapsed string. Where facets depend on it, they are spaces of Unicode, too,
+    since some validators collapse these."""
+    return ALL_SPACES if found.patterns or found.min_length else SPACES
 
 
 _HOURS = [f"{sign}{hour:02}:00" for hour in range(1, 15) for sign in "+-"]

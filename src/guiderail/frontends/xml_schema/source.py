@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
+import warnings
 import xml.parsers.expat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from guiderail.errors import CompileError
+from guiderail.frontends.xml_schema.documents import Documents, without_encoding
 from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimitError
 from guiderail.frontends.xml_schema.namespaces import XSD, split_name
 from guiderail.frontends.xml_schema.price import parser, spend_on
+from guiderail.support.callers import outside
 from guiderail.support.files import file_errors, reason
 from guiderail.support.packages import package
-from guiderail.support.texts import utf8
+from guiderail.support.texts import shown, utf8
 
 __all__ = ["Source", "library", "place_of"]
 
+_LACKING = re.compile("unknown|missing|not found|not an xs:import")
 _DIGITS = re.compile("[0-9]{60,}")
 _LIMIT = re.compile(r"Exceeds the limit \([0-9]+ digits\) for integer string conversion: value has ([0-9]+) digits.*")
 
@@ -38,14 +42,18 @@ class Source:
     Attributes:
         text: the schema document.
         base_url: where relative locations in it start from (a directory), or None: it may refer to no other file.
-        documents: texts of other schema documents that it imports.
+        documents: texts of other schema documents that it imports or includes.
         version: ``"1.0"`` or ``"1.1"``.
+        location: the URL of the schema document, or None.
+        locations: the URL of each of the other documents, or None.
     """
 
     text: str
     base_url: str | None
     documents: tuple[str, ...]
     version: str
+    location: str | None
+    locations: tuple[str | None, ...]
 
     @staticmethod
     def of(xsd: Any, documents: Any, version: str | None) -> Source:
@@ -55,14 +63,17 @@ class Source:
             XmlSchemaError: ``xml-file``: a file cannot be read.
             CompileError: ``xml-source``: it is none of these.
         """
+        documents = tuple(documents)
         others = tuple(_text(one) for one in documents)
+        locations = tuple(_location(one) for one in documents)
         if isinstance(xsd, str):
-            return Source(xsd, None, others, version or "1.0")
+            return Source(xsd, None, others, version or "1.0", None, locations)
         if isinstance(xsd, Path):
-            return Source(_text(xsd), str(xsd.resolve().parent), others, version or "1.0")
+            text, base_url = _text(xsd), str(xsd.resolve().parent)
+            return Source(text, base_url, others, version or "1.0", _location(xsd), locations)
         if isinstance(xsd, library().XMLSchemaBase):
             text = xsd.source.get_text()
-            return Source(text, xsd.base_url, others, version or str(xsd.xsd_version))
+            return Source(text, xsd.base_url, others, version or str(xsd.xsd_version), xsd.source.url, locations)
         raise CompileError(
             f"an XML Schema must be a string, a pathlib.Path or an object of xmlschema, not {type(xsd).__name__}",
             code="xml-source",
@@ -80,33 +91,60 @@ class Source:
         for text in (self.text, *self.documents):
             _well_formed(text)
         spend_on([self.text, *self.documents])
+        documents = Documents(self.location, self.documents, self.locations)
         try:
             sources = [self.text, *self.documents]
-            schema = kind(sources if len(sources) > 1 else self.text, base_url=self.base_url, allow=allow)
+            source = sources if len(sources) > 1 else self.text
+            schema = kind(source, base_url=self.base_url, allow=allow, loader_class=documents.loader())
             _unwrap(schema)
-            return schema
         except xmlschema.XMLSchemaValidatorError as error:
             place = _place_in(self.text, error.source.root if error.source is not None else None, error.elem)
-            raise _invalid(error.message, error.path, *place) from None
+            raise _invalid(error.message + _hint(documents.lacking(), error.message), error.path, *place) from None
         except RecursionError:
             raise XmlSchemaError("the schema is nested too deeply; flatten it", code="depth") from None
         except Exception as error:  # errors of the library, and of functions that it passes malformed values to
-            raise _invalid(str(error), None, *self._pattern_at_fault()) from None
+            raise self._fault(error) from None
+        lacking = documents.lacking(schema)
+        if lacking:
+            warnings.warn(f"the schema is read without {_not_found(lacking)}", UserWarning, stacklevel=outside())
+        return schema
 
-    def _pattern_at_fault(self) -> tuple[str | None, tuple[int, int] | None]:
-        """The place of the first pattern that no regular expression can be made of: the library does not say it."""
-        from elementpath.regex import translate_pattern
-
+    def _fault(self, error: Exception) -> XmlSchemaError | XmlSchemaLimitError:
+        """The error for one of Python's: the library does not say what is wrong where it expects nothing wrong."""
         try:
             root = library().XMLResource(self.text).root
         except Exception:  # it is nested too deeply for the library
-            return None, None
+            return _invalid(str(error), None, None, None)
         for elem in root.iter(f"{{{XSD}}}pattern"):
-            try:
-                re.compile(translate_pattern(elem.get("value", "")))
-            except Exception:
-                return _place_in(self.text, root, elem)
-        return None, None
+            if not _is_pattern(elem.get("value", "")):
+                return _invalid(str(error), None, *_place_in(self.text, root, elem))
+        for elem in root.iter(f"{{{XSD}}}restriction"):
+            if "base" not in elem.attrib and elem.find(f"{{{XSD}}}simpleType") is None:
+                return _invalid(
+                    "a restriction has no base; name the type in 'base'", None, *_place_in(self.text, root, elem)
+                )
+        return _invalid(str(error), None, None, None)
+
+
+def _is_pattern(text: str) -> bool:
+    """Whether the library can make a regular expression of a pattern."""
+    from elementpath.regex import translate_pattern
+
+    try:
+        re.compile(translate_pattern(text))
+    except Exception:
+        return False
+    return True
+
+
+def _not_found(locations: list[str]) -> str:
+    names = ", ".join([shown(one, 100) for one in locations[:3]]) + (" …" if len(locations) > 3 else "")
+    return f"a document that is not found: {names}; pass its text in documents"
+
+
+def _hint(lacking: list[str], message: str) -> str:
+    """What to do if a component may be one of a document that was not found."""
+    return f"; it refers to {_not_found(lacking)}" if lacking and _LACKING.search(message) else ""
 
 
 def _unwrap(schema: Any) -> None:
@@ -152,7 +190,11 @@ def _decoded(raw: bytes, source: Path) -> str:
         text = raw.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
     except (ValueError, LookupError) as error:
         raise XmlSchemaError(f"{source} cannot be read: {reason(error)}", code="xml-file") from None
-    return re.sub(r"""(<\?xml[^>]*?)\s+encoding=["'][^"']*["']""", r"\1", text, count=1)
+    return without_encoding(text)
+
+
+def _location(source: Any) -> str | None:
+    return source.resolve().as_uri() if isinstance(source, Path) else None
 
 
 def _well_formed(text: str) -> None:
