@@ -505,7 +505,8 @@ def refuse_unproductive(grammar: Grammar, productive: set[str], ignored: list[st
         needed += f", or a terminal that is ignored ({', '.join(ignored)})"
     if taken:
         needed += f", or a terminal whose texts are ignored before it is tried ({', '.join(taken)})"
-        way_out = f"give such a terminal a priority, as in {taken[0]}.1: …, or do not ignore its texts"
+        named = "NAME" if taken[0].startswith("__") else taken[0]
+        way_out = f"give such a terminal a priority, as in {named}.1: …, or do not ignore its texts"
     raise CompileError(
         f"rule {grammar.start!r} can never finish: every alternative needs {needed}; {way_out}",
         code="grammar-unproductive",
