@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import lark
@@ -34,7 +35,7 @@ def _lark_accepts(parser: Any, text: str) -> bool:
     return True
 
 
-def _compare(text: str, pieces: str, longest: int) -> None:
+def _compare(text: str, pieces: Sequence[str], longest: int) -> None:
     """Compares the verdicts of Lark, of the slow oracle and of the constraint on all texts of these pieces."""
     tree, constraint = read(text).grammar, gr.grammar(text, "lark")
     parser = lark.Lark(text, parser="lalr", g_regex_flags=re.ASCII)
@@ -55,8 +56,38 @@ def test_a_match_that_a_longer_one_replaces_is_not_undone(name: str) -> None:
     _compare(text + ("" if "\n" in pieces else '\n%ignore " "'), pieces, 6)
 
 
-def test_a_match_that_the_end_of_the_text_may_undo() -> None:
-    """After ``ab`` nothing is matched: not ``a``, because ``b`` follows, and no longer text."""
+# Look-aheads that need something after the lexeme, or a character of some set or the end.
+NEEDED = {
+    "a blank after a keyword": ('start: (IF NUM ";")*\nIF: /if(?=\\s)/\nNUM: /1+/', ("if", "1", " ", ";")),
+    "a bracket after a name": ('start: (CALL "(" "1" ")")*\nCALL: /[a-z]+(?=\\()/', ("a", "(", ")", " ", "1")),
+    "next to what it needs": ("start: A B\nA: /a(?=b)/\nB: /b|c/", ("a", "b", "c", " ")),
+    "as Lark's own modifiers": (
+        'start: (MODIFIERS? NAME ";")+\nMODIFIERS: /(!|![?]?|[?]!?)(?=[a-z])/\nNAME: /[a-z]+/', "a?!; ",
+    ),
+    "a blank or the end": ("start: (INT | NAME)+\nINT: /\\d+(?=\\s|$)/\nNAME: /[a-z]+/", ("1", "a", " ", "\n")),
+    "no blank and no end": ('start: (A ";")+\nA: /a(?!\\s|$)/', ("a", ";", " ", "b")),
+    "a line break or the end": ("start: A+\nA: /a/\nC: /#.*(?=\\n|$)/\n%ignore C\n%ignore /\\n/", "a#\n "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_must_follow_a_match(name: str) -> None:
+    text, pieces = NEEDED[name]
+    _compare(text + '\n%ignore " "', pieces, 6)
+
+
+# A text may end where the look-ahead needs more, or another terminal takes the match there.
+NEEDED_AT_THE_END = [
+    'start: A "b"?\nA: /a(?=b)/',
+    "start: IF NAME | NAME\nIF.1: /if(?=\\s)/\nNAME: /[a-z]+/",
+    'start: A ";"\nA.1: /ab(?=c)/\nB: /a/\n%ignore B',
+    'start: A ";"\nA: /a(?!b)|abb/',
+    "start: A\nA: /a(?=b|$)/",
+]
+
+
+@pytest.mark.parametrize("text", NEEDED_AT_THE_END)
+def test_what_must_follow_a_match_where_a_text_may_end(text: str) -> None:
     with pytest.raises(gr.CompileError) as caught:
-        gr.grammar('start: A "b"?\nA: /a(?!b)|abb/', "lark").program()
+        gr.grammar(text, "lark").program()
     assert caught.value.code == "lark-look-around"

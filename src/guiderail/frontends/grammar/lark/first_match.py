@@ -31,6 +31,8 @@ from guiderail.frontends.grammar.lark.first_match_states import (
     State,
     Thread,
     Unknown,
+    edge_of,
+    sets_of,
 )
 from guiderail.frontends.grammar.lark.first_match_undone import undone_for_good
 from guiderail.frontends.regex.facts import Facts
@@ -58,7 +60,7 @@ class FirstMatch:
         longest: ``re.match`` always takes the longest match.
         shortest: ``re.match`` always takes the shortest match.
         depends: characters that undo a match, if no longer one comes; empty: matches do not depend on what follows.
-        needs: whether some match needs a character after it (so that it does not match at the end of the text).
+        needs: whether some match needs a character after it, so that it does not count at the end of the text.
         after: characters that may lengthen a match, or undo it.
     """
 
@@ -122,7 +124,7 @@ class Machine:
         self.classes: list[CharSet] = []
         self.masks: dict[CharSet, int] = {}
         self.charsets: dict[int, CharSet] = {}
-        self._divide(_sets_of(tree))
+        self._divide(sets_of(tree))
         self.all = (1 << len(self.classes)) - 1
         self.states = [State("match")]
         self.bodies: dict[int, int] = {}  # id of an assertion's body -> its first state
@@ -197,6 +199,8 @@ class Machine:
             return self.repetition(node, after)
         if isinstance(node, Edge | Boundary):
             return self.add(State("assert", after, node=node))
+        if isinstance(node, Look) and (edge := edge_of(node)) is not None:
+            return self.add(State("assert", after, node=edge))
         if isinstance(node, Look):
             body = self.facts(node.item)
             if body.special:
@@ -581,20 +585,3 @@ class Machine:
             seen.update(fresh)
             stack += fresh
         return False
-
-
-def _sets_of(tree: Node) -> list[CharSet]:
-    """All sets of characters in a pattern, each once."""
-    found: dict[CharSet, None] = {}
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Lit):
-            found.update((CharSet([(ord(c), ord(c))]), None) for c in node.text)
-        elif isinstance(node, Set | Edge | Boundary):
-            found[node.chars] = None
-        elif isinstance(node, Cat | Alt):
-            stack += node.items
-        elif isinstance(node, Rep | Look):
-            stack.append(node.item)
-    return list(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from guiderail.frontends.grammar.lark.first_match_states import Unknown
 from guiderail.support.work import spend
 
 __all__ = ["pending_steps", "undone_for_good"]
@@ -49,11 +50,17 @@ def pending_steps(machine: _Automaton) -> Iterator[tuple[int, bool, int, int, bo
 
 
 def undone_for_good(machine: _Automaton) -> tuple[int, bool]:
-    """The classes that undo a match for good, and whether the end of the text may undo one."""
+    """The classes that undo a match for good, and whether the end of the text may undo one.
+
+    Raises:
+        Unknown: the end of the text may undo a match that is a part of the text.
+    """
     undone, needs = 0, False
     for state, pending, k, target, then in pending_steps(machine):
         match = machine.matches[state]
-        needs |= (pending or match) and not (match and machine.valid_at_end[state])
+        if pending and not match:
+            raise Unknown("the end of the text may undo a match")
+        needs |= match and not machine.valid_at_end[state]
         if target < 0 and then:
             undone |= 1 << k
     return undone, needs
