@@ -189,6 +189,35 @@ def test_rules_that_need_an_ignored_terminal_are_no_way_on(text: str, matching: 
     assert "is ignored, so the rules that name it never read it" in str(constraint.report())
 
 
+# An ignored terminal, tried first, takes all texts of a terminal of the rules: grammar, texts that match, a dead one.
+TAKEN_BY_IGNORED: list[tuple[str, list[str], str]] = [
+    ('start: (WORD NL)*\nWORD: /[a-z]+/\nNL: "\\n"\n%ignore /\\s+/', ["", " \n"], "a"),
+    ('start: line* \nline: "b" NL | "c"\nNL: /\\r?\\n/\n%ignore /\\s+/', ["", "c\nc"], "b"),
+    ("start: [A start C] C*\nA: /a/\nC: /,/\n%ignore /,|,/", ["", ",,"], "a"),
+]
+
+
+@pytest.mark.parametrize(("text", "matching", "dead"), TAKEN_BY_IGNORED)
+def test_rules_that_need_a_terminal_whose_texts_are_ignored_are_no_way_on(
+    text: str, matching: list[str], dead: str
+) -> None:
+    parser, constraint = lark.Lark(text, parser="lalr"), ours(text)
+    program = constraint.program()
+    for sample in map("".join, itertools.chain.from_iterable(itertools.product("abc, \n", repeat=n) for n in range(4))):
+        assert constraint.matches(sample) == lark_accepts(parser, sample), sample
+    assert all(map(constraint.matches, matching))
+    assert not program.read(program.start, dead)
+    assert "is never read: ignored terminals, tried before it, take all its texts" in str(constraint.report())
+
+
+def test_a_grammar_that_needs_a_terminal_whose_texts_are_ignored_is_refused() -> None:
+    text = "start: (WORD NL)+\nWORD: /[a-z]+/\nNL: /\\n/\n%ignore /\\s+/"
+    with pytest.raises(gr.CompileError, match=r"ignored before it is tried \(NL\); .* as in NL\.1") as caught:
+        ours(text)
+    assert caught.value.code == "grammar-unproductive"
+    assert ours(text.replace("NL:", "NL.1:")).matches("a\nb\n")
+
+
 def test_a_dead_alternative_in_a_grammar_without_lexemes() -> None:
     assert gr.grammar('start: x?\nx: x | x~1..3\nA: "ab"', "lark").matches("")
 
@@ -567,7 +596,7 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     ),
     "names that end within a word": ("start: A\nA: /(?!if\\b)[a-z]+/", "lark-look-around", "inside another", "A"),
     "word boundary": ("start: A | B+\nA.1: /if\\b/\nB: /[a-z]/", "lark-look-around", "looks past its end", "A"),
-    "needed behind": ("start: A B\nA: /a(?=b)/\nB: /b/", "lark-look-around", "a certain character", "A"),
+    "needed behind": ("start: A B?\nA: /a(?=b)/\nB: /b/", "lark-look-around", "a certain character", "A"),
     "end of text": ("start: A\nA: /a$/", "lark-look-around", "past its end", "A"),
     "declared": ("start: A\n%declare A", "lark-declared", "not defined", "A"),
     "max_tokens": ("start[max_tokens=few]: /a/", "lark-syntax", "integer", "few"),

@@ -485,18 +485,31 @@ def _rindex(stack: list[str], name: str) -> int:
     return at
 
 
-def refuse_unproductive(grammar: Grammar, productive: set[str], unread: list[str]) -> None:
-    """Rejects a grammar whose start rule can never finish. ``unread``: terminals that the rules name in vain.
+def refuse_unproductive(grammar: Grammar, productive: set[str], ignored: list[str], taken: list[str]) -> None:
+    """Rejects a grammar whose start rule can never finish.
+
+    Args:
+        grammar: the grammar.
+        productive: the rules that can finish.
+        ignored: the ignored terminals that rules name.
+        taken: the terminals that rules name, and of which ignored ones take every text.
 
     Raises:
         CompileError: ``grammar-unproductive``.
     """
-    if grammar.start not in productive:
-        ignored = f", or a terminal that is ignored ({', '.join(unread)})" if unread else ""
-        raise CompileError(
-            f"rule {grammar.start!r} can never finish: every alternative needs a rule that never ends, or matches "
-            f"nothing{ignored}; add an alternative that ends",
-            code="grammar-unproductive",
-            source=grammar.source,
-            span=grammar.rules[grammar.start].span,
-        )
+    if grammar.start in productive:
+        return
+    needed = "a rule that never ends, or matches nothing"
+    way_out = "add an alternative that ends"
+    if ignored:
+        needed += f", or a terminal that is ignored ({', '.join(ignored)})"
+    if taken:
+        needed += f", or a terminal whose texts are ignored before it is tried ({', '.join(taken)})"
+        named = "NAME" if taken[0].startswith("__") else taken[0]
+        way_out = f"give such a terminal a priority, as in {named}.1: …, or do not ignore its texts"
+    raise CompileError(
+        f"rule {grammar.start!r} can never finish: every alternative needs {needed}; {way_out}",
+        code="grammar-unproductive",
+        source=grammar.source,
+        span=grammar.rules[grammar.start].span,
+    )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from guiderail import _core
-from guiderail.errors import GuiderailError
+from guiderail.constraints.constraint import Literal, any_text
+from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.grammar.syntax import Lexer, Terminal
+from guiderail.support.work import out_of_work
 
-__all__ = ["collisions"]
+__all__ = ["collisions", "taken_by_ignored"]
 
 _LONGEST_SAMPLE = 24  # bytes
 
@@ -44,6 +46,39 @@ def collisions(lexer: Lexer) -> tuple[str, ...]:
                 f"{first.name}"
             )
     return tuple(found)
+
+
+def taken_by_ignored(lexer: Lexer, used: set[str]) -> list[str]:
+    """The terminals among ``used`` that are never read, because ignored ones, tried before, take every text of theirs.
+
+    Where that is too hard to decide, they are left out.
+    """
+    found = []
+    b = _core.Builder()
+    anything = any_text()._lower(b)
+    begins: set[int] = set()  # the bytes that ignored texts begin with
+    taken = b.EMPTY
+    for terminal in lexer.terminals:
+        constraint = terminal.constraint
+        if constraint is None or terminal.nested or terminal.guard_of is not None:
+            continue
+        ignored = terminal.name in lexer.ignore
+        if not ignored:
+            if not begins or terminal.name not in used or terminal.lazy or terminal.keyword_of:
+                continue
+            if isinstance(constraint, Literal) and constraint.text.encode()[0] not in begins:
+                continue
+        try:
+            e = constraint._lower(b)
+            if ignored:
+                begins |= set(b.first_bytes(e))
+                taken = b.union([taken, b.concat([e, anything])])
+            elif begins.issuperset(b.first_bytes(e)) and b.is_empty(b.intersection([e, b.complement(taken)])):
+                found.append(terminal.name)
+        except LimitError as error:
+            if out_of_work(error):
+                raise
+    return sorted(found)
 
 
 def _sample(first: Terminal, second: Terminal) -> str:

@@ -23,6 +23,7 @@ from guiderail.frontends.grammar.analysis import (
     refuse_unproductive,
 )
 from guiderail.frontends.grammar.build import EMPTY, Fold, choice, leaves, repetition, sequence
+from guiderail.frontends.grammar.collisions import taken_by_ignored
 from guiderail.frontends.grammar.left_recursion import Recursion, without_left_recursion
 from guiderail.frontends.grammar.linear import right_linear
 from guiderail.frontends.grammar.productions import separated
@@ -140,11 +141,11 @@ def prepare(grammar: Grammar, max_rules: int = MAX_RULES) -> Prepared:
     facts = ConstraintFacts()
     own = {name: rule.body for name, rule in grammar.rules.items()}
     rules = _Unfolding(own).run()
-    unread = _unread(rules, grammar.lexer)
-    rules.update(unread)
+    ignored, taken = _unread(rules, grammar.lexer)
+    rules.update({name: Name(name) for name in (*ignored, *taken)})  # rules that never end
     order = [name for group in _groups(rules) for name in group]
     productive = productive_rules(rules, facts, order)
-    refuse_unproductive(grammar, productive, sorted(unread))
+    refuse_unproductive(grammar, productive, ignored, taken)
     reachable = {*reachable_rules(rules, grammar.start), *grammar.written_out}
     unproductive = tuple(name for name in own if name not in productive and not name.startswith("\0"))
     unreachable = tuple(name for name in own if name not in reachable)
@@ -156,7 +157,8 @@ def prepare(grammar: Grammar, max_rules: int = MAX_RULES) -> Prepared:
     rules, recursions = without_left_recursion(rules, grammar.start, facts, max_rules, order)
     rules, repetitions, groups = _loops(rules, grammar.start, own)
     recursive = sum(len(group) for group in _recursive(rules, groups))
-    told = (f"terminal {name} is ignored, so the rules that name it never read it" for name in unread)
+    told = [f"terminal {name} is ignored, so the rules that name it never read it" for name in ignored]
+    told += [f"terminal {name} is never read: ignored terminals, tried before it, take all its texts" for name in taken]
     notes = (*grammar.notes, *told)
     report = GrammarReport(
         grammar.start, len(own), unreachable, unproductive, tuple(recursions), repetitions, recursive, notes
@@ -164,13 +166,14 @@ def prepare(grammar: Grammar, max_rules: int = MAX_RULES) -> Prepared:
     return Prepared(rules, grammar.start, grammar.lexer, report, groups, grammar.source)
 
 
-def _unread(rules: dict[str, Expression], lexer: Lexer | None) -> dict[str, Expression]:
-    """The ignored terminals that rules name, as rules that never end: the lexer drops each of their lexemes."""
+def _unread(rules: dict[str, Expression], lexer: Lexer | None) -> tuple[list[str], list[str]]:
+    """The terminals that rules name in vain: the ignored ones, whose lexemes the lexer drops, and those that lose all
+    their texts to an ignored one."""
     if lexer is None or not lexer.ignore:
-        return {}
-    ignored = {terminal.name for terminal in lexer.terminals if not terminal.nested} & lexer.ignore
+        return [], []
     used = set().union(*(leaves(body)[0] for body in rules.values()))
-    return {name: Name(name) for name in sorted(ignored & used)}
+    ignored = {terminal.name for terminal in lexer.terminals if not terminal.nested} & lexer.ignore
+    return sorted(ignored & used), taken_by_ignored(lexer, used - lexer.ignore)
 
 
 def _groups(rules: dict[str, Expression]) -> list[list[str]]:

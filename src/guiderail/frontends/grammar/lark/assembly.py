@@ -18,10 +18,12 @@ from guiderail.frontends.grammar.lark.attributes import Attributes
 from guiderail.frontends.grammar.lark.bodies import choice_of, sequence_of
 from guiderail.frontends.grammar.lark.bounded import bounded
 from guiderail.frontends.grammar.lark.dialect import Bounded, Cut, Rewritten, Stop
-from guiderail.frontends.grammar.lark.follow import Follow, harmless
+from guiderail.frontends.grammar.lark.follow import Follow, harmless, never_at_the_end
 from guiderail.frontends.grammar.lark.guards import Guards, reserve
 from guiderail.frontends.grammar.lark.lexemes import (
+    NEEDS,
     Lexeme,
+    dependent,
     keywords,
     lexeme_of_constraint,
     lexeme_of_part,
@@ -329,7 +331,7 @@ class Assembly:
         self.divided = keywords(lexemes, ignore)
         if (cut_short := reserve(lexemes, ignore)) is not None:
             raise self.cut_short(*cut_short)
-        follow = Follow(rules)
+        follow = Follow(rules, self.start)
         guard = Guards(lexemes, ignore, follow)
         for lexeme in list(lexemes):
             if not len(lexeme.depends) or harmless(lexeme, lexemes, ignore, follow):
@@ -337,6 +339,9 @@ class Assembly:
             if not guard(lexeme):
                 raise self.look_ahead(lexeme)
         guard.finish()
+        for lexeme in lexemes:
+            if lexeme.needs and (self.indentation is not None or not never_at_the_end(lexeme, lexemes, ignore, follow)):
+                raise dependent(self.definitions[lexeme.name].user_repr(), NEEDS, self.place(lexeme.name))
         for lexeme in lexemes:
             parts = self.divided.setdefault(lexeme.part_of, [lexeme.part_of]) if lexeme.part_of is not None else None
             if parts is not None and lexeme.name not in parts:

@@ -31,7 +31,10 @@ from guiderail.frontends.grammar.lark.first_match_states import (
     State,
     Thread,
     Unknown,
+    edge_of,
+    sets_of,
 )
+from guiderail.frontends.grammar.lark.first_match_undone import undone_for_good
 from guiderail.frontends.regex.facts import Facts
 from guiderail.frontends.regex.syntax import Alt, Boundary, Cat, Edge, EndNl, Lit, Look, Node, Rep, Set
 from guiderail.support.work import spend
@@ -56,8 +59,8 @@ class FirstMatch:
     Attributes:
         longest: ``re.match`` always takes the longest match.
         shortest: ``re.match`` always takes the shortest match.
-        depends: characters after a match that undo it; empty: matches do not depend on what follows.
-        needs: whether some match needs a character after it (so that it does not match at the end of the text).
+        depends: characters that undo a match, if no longer one comes; empty: matches do not depend on what follows.
+        needs: whether some match needs a character after it, so that it does not count at the end of the text.
         after: characters that may lengthen a match, or undo it.
     """
 
@@ -109,10 +112,10 @@ class Machine:
 
     Attributes:
         all: every class of characters, as a set of them.
-        table: the automaton of the first match, made by :meth:`decide`: where each state goes with each class (-1:
-            nowhere),
+        table: the automaton of the first match, made by :meth:`decide`: where states go with each class (-1: nowhere),
         matches: whether a match ends there,
-        valid_before: and before which classes it counts.
+        valid_before, valid_at_end: before which classes it counts, and whether it does at the end of the text.
+        longest: whether the first match is the longest.
     """
 
     def __init__(self, tree: Node) -> None:
@@ -121,7 +124,7 @@ class Machine:
         self.classes: list[CharSet] = []
         self.masks: dict[CharSet, int] = {}
         self.charsets: dict[int, CharSet] = {}
-        self._divide(_sets_of(tree))
+        self._divide(sets_of(tree))
         self.all = (1 << len(self.classes)) - 1
         self.states = [State("match")]
         self.bodies: dict[int, int] = {}  # id of an assertion's body -> its first state
@@ -133,6 +136,8 @@ class Machine:
         self.table: list[list[int]] = []
         self.matches: list[bool] = []
         self.valid_before: list[int] = []
+        self.valid_at_end: list[bool] = []
+        self.longest = False
 
     # -- characters
     def _divide(self, sets: list[CharSet]) -> None:
@@ -194,6 +199,8 @@ class Machine:
             return self.repetition(node, after)
         if isinstance(node, Edge | Boundary):
             return self.add(State("assert", after, node=node))
+        if isinstance(node, Look) and (edge := edge_of(node)) is not None:
+            return self.add(State("assert", after, node=edge))
         if isinstance(node, Look):
             body = self.facts(node.item)
             if body.special:
@@ -361,8 +368,7 @@ class Machine:
                 continue
             if not at.mask >> k & 1:
                 continue
-            left = self.kept(duties, k)
-            if left is not None:
+            if (left := self.kept(duties, k)) is not None:
                 self.close(result, seen, at.first, left, past)
         if cut:
             for i, (state, duties) in enumerate(result):
@@ -406,7 +412,8 @@ class Machine:
             ends = [duties for state, duties in here if state == MATCH]
             all_ends = [duties for state, duties in every if state == MATCH]
             at_end = any(self.valid(duties, -1) for duties in all_ends)
-            longest &= any(self.valid(duties, -1) for duties in ends) == at_end
+            self.valid_at_end.append(any(self.valid(duties, -1) for duties in ends))
+            longest &= self.valid_at_end[-1] == at_end
             needs |= bool(all_ends) and not at_end
             row = [-1] * count
             spend(10 * count)
@@ -437,6 +444,9 @@ class Machine:
             self.matches.append(bool(ends))
             self.valid_before.append(valid_before)
         shortest = not self.reach(behind_match, self.table, self.matches)
+        self.longest = longest
+        if longest:
+            undone, needs = undone_for_good(self)
         return FirstMatch(longest, shortest, self.chars(undone), needs, self.chars(after | undone))
 
     def decide_plain(self) -> FirstMatch:
@@ -490,7 +500,9 @@ class Machine:
             self.table.append(row)
             self.matches.append(ends)
             self.valid_before.append(self.all if ends else 0)
+            self.valid_at_end.append(ends)
         shortest = not self.reach(behind_match, self.table, self.matches)
+        self.longest = longest
         return FirstMatch(longest, shortest, _NONE, False, self.chars(after))
 
     def after(
@@ -573,20 +585,3 @@ class Machine:
             seen.update(fresh)
             stack += fresh
         return False
-
-
-def _sets_of(tree: Node) -> list[CharSet]:
-    """All sets of characters in a pattern, each once."""
-    found: dict[CharSet, None] = {}
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Lit):
-            found.update((CharSet([(ord(c), ord(c))]), None) for c in node.text)
-        elif isinstance(node, Set | Edge | Boundary):
-            found[node.chars] = None
-        elif isinstance(node, Cat | Alt):
-            stack += node.items
-        elif isinstance(node, Rep | Look):
-            stack.append(node.item)
-    return list(found)

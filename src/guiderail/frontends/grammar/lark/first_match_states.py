@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from guiderail.frontends.regex.syntax import Node
+from guiderail._core import CharSet
+from guiderail.frontends.regex.syntax import Alt, Boundary, Cat, Edge, EndNl, Lit, Look, Node, Rep, Set
 
-__all__ = ["FREE", "MATCH", "Ahead", "Duties", "Expanded", "LookAhead", "State", "Thread", "Unknown"]
+__all__ = [
+    "FREE",
+    "MATCH",
+    "Ahead",
+    "Duties",
+    "Expanded",
+    "LookAhead",
+    "State",
+    "Thread",
+    "Unknown",
+    "edge_of",
+    "sets_of",
+]
+
+_NEWLINE = ord("\n")
 
 
 class Unknown(Exception):
@@ -65,3 +80,46 @@ FREE: Duties = frozenset()
 """No obligations."""
 MATCH = 0
 """The state of a thread that has matched."""
+
+
+def edge_of(look: Look) -> Edge | None:
+    r"""The same as a condition on the next character, if an anchor is one of the alternatives: ``(?=\s|$)``.
+
+    ``$`` also holds before a last line break. That makes no difference if every line break is among the alternatives.
+    """
+    if look.behind or not isinstance(look.item, Alt):
+        return None
+    chars, edge, last_line = CharSet([]), False, False
+    for branch in look.item.items:
+        if isinstance(branch, Set):
+            chars = chars | branch.chars
+        elif isinstance(branch, Lit) and len(branch.text) == 1:
+            chars = chars | CharSet([(ord(branch.text), ord(branch.text))])
+        elif isinstance(branch, Edge) and not branch.behind:
+            chars, edge = chars | branch.chars, edge or branch.edge
+        elif isinstance(branch, EndNl):
+            edge = last_line = True
+        else:
+            return None
+    if not edge or (last_line and _NEWLINE not in chars):
+        return None
+    return Edge(False, ~chars if look.negative else chars, edge != look.negative, look.start, look.end)
+
+
+def sets_of(tree: Node) -> list[CharSet]:
+    """All sets of characters in a pattern, each once."""
+    found: dict[CharSet, None] = {}
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Look):
+            node = edge_of(node) or node
+        if isinstance(node, Lit):
+            found.update((CharSet([(ord(c), ord(c))]), None) for c in node.text)
+        elif isinstance(node, Set | Edge | Boundary):
+            found[node.chars] = None
+        elif isinstance(node, Cat | Alt):
+            stack += node.items
+        elif isinstance(node, Rep | Look):
+            stack.append(node.item)
+    return list(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -10,12 +11,14 @@ from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import LimitError
 from guiderail.frontends.grammar.lark.first_match import Machine
+from guiderail.frontends.grammar.lark.first_match_undone import pending_steps
 from guiderail.frontends.regex import regex
 from guiderail.support.caches import cached
 
 __all__ = ["FirstMatchTexts"]
 
 _MOST_STATES = 60
+_START, _END = -1, -2  # of texts; states have other numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,9 @@ class FirstMatchTexts(Constraint):
 
     Attributes:
         pattern: of Python's dialect.
-        kind: ``"whole"``: those; ``"begun"``: the texts that it takes a beginning of; ``"undone"``: a match, and the
-            character after it that undoes it.
+        kind: ``"whole"``: those; ``"begun"``: the texts that it takes a beginning of; ``"undone"``: a match, and what
+            follows it up to the character that undoes it for good. (A longer match may replace it until then, if the
+            longest one is taken.)
     """
 
     pattern: str
@@ -34,31 +38,12 @@ class FirstMatchTexts(Constraint):
     def _lower(self, b: _core.Builder) -> int:
         """The automaton's states eliminated one by one (Brzozowski and McCluskey 1963)."""
         machine, block = _automaton(self.pattern)
-        everything = b.repeat(b.char_class(machine.chars(machine.all)), 0, -1)
-        start, end = -1, -2
-        ways: dict[int, dict[int, int]] = {start: {block[0]: b.EPSILON}, end: {}}
-
-        def add(source: int, target: int, e: int) -> None:
+        start, end = _START, _END
+        ways: dict[int, dict[int, int]] = {start: {}, end: {}}
+        found = _pending_ways if self.kind == "undone" and machine.longest else self._ways
+        for source, target, e in found(machine, block, b):
             known = ways.setdefault(source, {})
             known[target] = b.union([known[target], e]) if target in known else e
-
-        for state, row in enumerate(machine.table):
-            source = block[state]
-            valid, match = machine.valid_before[state], machine.matches[state]
-            masks: dict[int, int] = {}
-            for k, target in enumerate(row):
-                if target >= 0 and block[target] >= 0:
-                    masks[block[target]] = masks.get(block[target], 0) | 1 << k
-            for target, mask in masks.items():
-                add(source, target, b.char_class(machine.chars(mask)))
-            if not match:
-                continue
-            if self.kind != "undone":
-                add(source, end, b.EPSILON)
-                if self.kind == "begun":
-                    add(source, end, b.concat([b.char_class(machine.chars(valid)), everything]))
-            elif machine.all & ~valid:
-                add(source, end, b.char_class(machine.chars(machine.all & ~valid)))
         left = set(ways) - {start, end}
         if len(left) > _MOST_STATES:
             raise LimitError(f"its automaton has more than {_MOST_STATES} states", code="lark-first-match")
@@ -78,8 +63,43 @@ class FirstMatchTexts(Constraint):
                     targets[target] = b.union([targets[target], e]) if target in targets else e
         return ways[start].get(end, b.EMPTY)
 
+    def _ways(self, machine: Machine, block: list[int], b: _core.Builder) -> Iterator[tuple[int, int, int]]:
+        """From which state to which one each text leads."""
+        everything = b.repeat(b.char_class(machine.chars(machine.all)), 0, -1)
+        yield _START, block[0], b.EPSILON
+        for state, row in enumerate(machine.table):
+            source = block[state]
+            valid, match = machine.valid_before[state], machine.matches[state]
+            masks: dict[int, int] = {}
+            for k, target in enumerate(row):
+                if target >= 0 and block[target] >= 0:
+                    masks[block[target]] = masks.get(block[target], 0) | 1 << k
+            for target, mask in masks.items():
+                yield source, target, b.char_class(machine.chars(mask))
+            if not match:
+                continue
+            if self.kind != "undone":
+                yield source, _END, b.EPSILON
+                if self.kind == "begun":
+                    yield source, _END, b.concat([b.char_class(machine.chars(valid)), everything])
+            elif machine.all & ~valid:
+                yield source, _END, b.char_class(machine.chars(machine.all & ~valid))
+
     def __repr__(self) -> str:
         return f"first_match_texts({self.pattern!r}{'' if self.kind == 'whole' else f', {self.kind!r}'})"
+
+
+def _pending_ways(machine: Machine, block: list[int], b: _core.Builder) -> Iterator[tuple[int, int, int]]:
+    """The ways to where a match is undone for good, in the automaton beside whether one is pending."""
+    masks: dict[tuple[int, int], int] = {}
+    for state, pending, k, target, then in pending_steps(machine):
+        to = 2 * block[target] + then if target >= 0 else _END
+        if target >= 0 or then:
+            way = 2 * block[state] + pending, to
+            masks[way] = masks.get(way, 0) | 1 << k
+    yield _START, 2 * block[0], b.EPSILON
+    for (source, to), mask in masks.items():
+        yield source, to, b.char_class(machine.chars(mask))
 
 
 @cached(8 << 20, lambda _, pattern: 4000 * len(pattern))

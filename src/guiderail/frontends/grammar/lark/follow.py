@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from guiderail import _core
 from guiderail._core import CharSet
-from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.constraint import Constraint, any_character, any_text
 from guiderail.frontends.grammar.lark.lexemes import Lexeme
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Sequence, Text
 
-__all__ = ["ANYTHING", "Follow", "harmless"]
+__all__ = ["ANYTHING", "Follow", "harmless", "never_at_the_end"]
 
 ANYTHING = ""
 """Stands for an embedded constraint among the followers."""
+_END = "\0"  # stands for the end of the text among the followers
 
 
 class _Sets:
     """Nullable, first and follow sets of terminals by the textbook's fixed points (Aho et al. 2006, section 4.4)."""
 
-    def __init__(self, rules: dict[str, Rule]) -> None:
+    def __init__(self, rules: dict[str, Rule], start: str) -> None:
         self.rules = rules
         self.nullable = dict.fromkeys(rules, False)
         self.first: dict[str, set[str]] = {name: set() for name in rules}
         self.follow: dict[str, set[str]] = {name: set() for name in rules}
+        self.follow[start] = {_END}
         self.changed = True
         while self.changed:
             self.changed = False
@@ -82,14 +84,18 @@ class _Sets:
 class Follow:
     """The terminals that may follow a terminal directly, with ``""`` for an embedded constraint."""
 
-    def __init__(self, rules: dict[str, Rule]) -> None:
-        self.rules = rules
+    def __init__(self, rules: dict[str, Rule], start: str) -> None:
+        self.rules, self.start = rules, start
         self.sets: _Sets | None = None
 
     def __call__(self, terminal: str) -> set[str]:
         if self.sets is None:
-            self.sets = _Sets(self.rules)
+            self.sets = _Sets(self.rules, self.start)
         return self.sets.follow.get(terminal, set())
+
+    def last(self, terminal: str) -> bool:
+        """Whether a text may end with a terminal."""
+        return _END in self(terminal)
 
 
 def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow) -> bool:
@@ -110,6 +116,27 @@ def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Fo
         if other is lexeme:
             later = True
         elif later and set(_begin(other.constraint)) & set(own):
+            return False
+    return True
+
+
+def never_at_the_end(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow) -> bool:
+    """Whether no text that ends with ``lexeme`` is one of the grammar, whatever terminal the lexer takes in its place.
+
+    The terminals that would be tried after it may match all of it, and must not be the last either, or no part of it.
+    """
+    if lexeme.name in ignore or follow.last(lexeme.named):
+        return False
+    b = _core.Builder()
+    own = lexeme.constraint._lower(b)
+    more = b.concat([any_character()._lower(b), any_text()._lower(b)])
+    for other in lexemes[lexemes.index(lexeme) + 1 :]:
+        if other.guard_of is not None:
+            continue
+        e = other.constraint._lower(b)
+        if not b.is_empty(b.intersection([own, b.concat([e, more])])):
+            return False
+        if not b.is_empty(b.intersection([own, e])) and (other.name in ignore or follow.last(other.named)):
             return False
     return True
 

@@ -28,7 +28,9 @@ from guiderail.support.places import relocated
 from guiderail.support.work import out_of_work
 
 __all__ = [
+    "NEEDS",
     "Lexeme",
+    "dependent",
     "keywords",
     "lexeme_of_constraint",
     "lexeme_of_part",
@@ -41,6 +43,9 @@ _WIDEST = 2**64
 _FOREMOST = 2**31  # a priority
 _NONE = CharSet([])
 _ANY_CASE = frozenset("i")
+
+NEEDS = "it needs a certain character after its end"
+"""Why a terminal with a look-ahead may be refused."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +64,7 @@ class Lexeme:
         nothing: whether it matches no other text.
         depends: characters after a lexeme that undo it, which the lexer cannot see.
         after: characters that could lengthen a lexeme, or undo it.
+        needs: whether it is no lexeme at the end of the text.
         keyword_of: terminals that this one is a keyword of.
         guard_of: the terminal whose text it takes only to be rejected.
         part_of: the terminal that it is a part of, unless it bears that one's name.
@@ -78,6 +84,7 @@ class Lexeme:
     nothing: bool = False
     depends: CharSet = _NONE
     after: CharSet = _NONE
+    needs: bool = False
     keyword_of: list[str] = field(default_factory=list)
     guard_of: str | None = None
     part_of: str | None = None
@@ -123,13 +130,15 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
             lexeme.constraint = lexeme.reserved.rest
             return lexeme
         if why.context:
-            raise _dependent(shown, str(why), place(name)) from None
+            raise dependent(shown, str(why), place(name)) from None
         return _ordered_search(lexeme, regex(f"(?>{text})"), shown, place)
     if found.needs:
-        raise _dependent(shown, "it needs a certain character after its end", place(name))
-    lexeme.after, lexeme.depends = found.after, found.depends
+        lexeme.constraint = FirstMatchTexts(text)  # whatever follows
+        if not found.longest or not _can_be_written(lexeme.constraint):
+            raise dependent(shown, NEEDS, place(name))
+    lexeme.after, lexeme.depends, lexeme.needs = found.after, found.depends, found.needs
     if not (found.longest or found.shortest) and len(found.depends):
-        raise _dependent(shown, "which text it takes depends on what follows its end", place(name))
+        raise dependent(shown, "which text it takes depends on what follows its end", place(name))
     if found.longest or found.shortest:
         lexeme.shortest = not found.longest
     else:
@@ -162,7 +171,8 @@ def _first_match(pattern: Regex) -> FirstMatch:
     return first_match(parsed.tree)
 
 
-def _dependent(shown: str, why: str, place: dict[str, Any]) -> CompileError:
+def dependent(shown: str, why: str, place: dict[str, Any]) -> CompileError:
+    """The error for a terminal that depends on the text around it."""
     return CompileError(
         f"the terminal {shown} depends on the text around it ({why}); drop the assertion if another terminal takes the "
         "longer text (keywords need no \\b), or express it within the terminal",
@@ -186,6 +196,16 @@ def _ordered_search(lexeme: Lexeme, whole: Constraint, shown: str, place: Any) -
         ) from error
     lexeme.constraint = whole
     return lexeme
+
+
+def _can_be_written(constraint: Constraint) -> bool:
+    try:
+        constraint._lower(_core.Builder())
+    except LimitError as error:
+        if out_of_work(error):
+            raise
+        return False
+    return True
 
 
 def _drop_empty(lexeme: Lexeme) -> None:
