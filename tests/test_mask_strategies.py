@@ -552,6 +552,7 @@ def real_cases() -> list[gr.Constraint]:
         *map(gr.json_schema, STRINGS[::4]),
         lexed_ones["calc"],
         lexed_ones["blocks"],
+        gr.grammar('start: "#" A+ /!+/?\nA: /[^!\\n]/', "lark"),  # each character is a lexeme
     ]
 
 

@@ -85,6 +85,7 @@ inline constexpr u32 kNearParts = 2;                       // crossover: parts o
 inline constexpr std::size_t kFewPieceWords = 32;          // crossover: words of a piece stored with its continuation
 inline constexpr std::size_t kDensePiece = 2000;           // crossover: words set; more become a bitset
 inline constexpr u32 kMasksBetweenCounts = 16;             // crossover: masks between two counts of all pieces
+inline constexpr u32 kMostNewPieces = 2'500;               // limit: pieces of one mask; with more, it is walked
 inline constexpr u32 kMostProbed = 5'000;        // limit: lexer states that a search for the end of one lexeme finds,
 inline constexpr u32 kLeastProbed = 64;          // halved down to this whenever a search of the same lexer gives up;
 inline constexpr u32 kProbesPerCharacter = 2;    // or visits, for each character that this end is away at least,

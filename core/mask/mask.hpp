@@ -11,6 +11,7 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <unordered_set>
 
 #include "base/flat_map.hpp"
 #include "base/thresholds.hpp"
@@ -419,6 +420,9 @@ class MaskBuilder {
   std::map<std::pair<std::shared_ptr<const ExitTrie>, Id>, std::shared_ptr<Piece>> exit_parts_;
   std::map<std::vector<std::shared_ptr<const Words>>, std::shared_ptr<const Words>> bases_;
   std::size_t piece_bytes_ = 0;
+  u32 new_pieces_ = 0;                // that the mask being drawn has made
+  std::unordered_set<Id> splinters_;  // lexemes in progress whose masks take too many pieces
+  bool splinters();
   // What masks are composed of (see outcomes.cpp):
   struct KeyHash {
     std::size_t operator()(const std::array<u32, 3>& of) const {

@@ -409,7 +409,6 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   if (!StrategySwitches::on(Strategy::LexedPieces) || !Lexed::of(arena_).used()) return nullptr;
   if (!lexed_parts(begun(state), lexed, others)) return nullptr;
   const Drawing drawing(*this, true);
-  counts_.note(Strategy::LexedPieces, true, 0);
   if ((++lexed_masks_ % kMasksBetweenCounts == 0 || piece_bytes_ + outcome_bytes_ > kMostPieceBytes) &&
       lexed_memory() > kMostPieceBytes)
     forget_pieces();
@@ -429,6 +428,9 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
     parts.push_back({open, after, place});
   }
   const Id other = others.empty() ? kEmpty : forget(arena_.unite(std::move(others)));
+  if (std::any_of(parts.begin(), parts.end(), [&](const Part& part) { return splinters_.count(part.open); }))
+    return nullptr;
+  new_pieces_ = 0;
   for (Part& part : parts) {
     part.piece = piece_of(part.open);
     key.insert(key.end(), {index_of(part.open), index_of(part.after)});
@@ -436,8 +438,15 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
     key.resize(from + part.piece->bundles.size(), kNotKnown);
     outcomes(part.piece->bundles, part.place, part.after, key.data() + from);
   }
+  if (new_pieces_ > kMostNewPieces) {
+    forget_pieces();
+    for (const Part& part : parts) splinters_.insert(part.open);
+    counts_.note(Strategy::LexedPieces, false, 0);
+    return nullptr;
+  }
   key.push_back(index_of(other));
   key.insert(key.end(), specials.begin(), specials.end());
+  counts_.note(Strategy::LexedPieces, true, 0);
   if (auto it = known_masks_.find(key); it != known_masks_.end()) return it->second;
   Sum sum;
   std::shared_ptr<Piece> beside;

@@ -88,10 +88,15 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   return piece;
 }
 
+// Does the mask need too many pieces? If each byte may be a lexeme of its own, each node of the trie asks for some.
+// Then the other strategies are faster. No piece that is made from here on is complete, nor are those that contain it.
+bool MaskBuilder::splinters() { return ++new_pieces_ > kMostNewPieces; }
+
 // The piece for everything below a node, shared by many pieces.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
   auto& known = parts_[u64{node} << 32 | index_of(state)];
   if (known) return known;
+  if (splinters()) return std::make_shared<Piece>();
   begin_piece(false);
   enter(state, node);
   return known = end_piece();
@@ -101,6 +106,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Id state, const std::shared_ptr<const ExitTrie>& exits) {
   auto& known = exit_parts_[{exits, state}];
   if (known) return known;
+  if (splinters()) return std::make_shared<Piece>();
   begin_piece(false);
   tries_.push_back(exits);
   if (!may_end(state, 0, exits.get())) walk_exits(*exits, state, nullptr, true);
@@ -285,6 +291,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(Id open) {
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node) {
   auto& known = below_[u64{node} << 32 | index_of(state)];
   if (known) return known;
+  if (splinters()) return std::make_shared<Piece>();
   begin_piece(true);
   visit(state, node);
   return known = end_piece();
@@ -294,6 +301,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node)
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Begin& begin, Id state) {
   auto& known = begin.next[state];
   if (known) return known;
+  if (splinters()) return std::make_shared<Piece>();
   begin_piece(false);
   const std::vector<int>* without = nullptr;
   std::vector<int> excluded;  // those that no other suffixes have allowed
