@@ -50,23 +50,15 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
     longest = [n for n in (high, most) if n is not None]
     before = min([PLENTY, *[max(n - 1, 0) for n in longest]])  # so many values come before the last at most
 
-    def lasts(term: Term, taken: int) -> bool:
-        return lowering.abundance.term(term, level + 1, taken)
-
-    def plain(term: Term, is_left: bool) -> int:
-        handle = lowering.term(term, level + 1)
-        if not unique or handle == b.EMPTY:
-            return handle
-        return b.item(handle, 2 if lasts(term, ENDLESS) else is_left)
-
-    item = _labelled(lowering, cell, level + 1) if cell.repeated else plain
+    plain = _Items(lowering, level + 1, unique)
+    item = _labelled(lowering, cell, level + 1) if cell.repeated else plain.item
 
     if unique and (cell.contains or low > 1) and lowering.emptiness.array(cell):
         return b.EMPTY
     if cell.contains:
-        inside = _Counted(lowering, cell, (low, high), item).lower(frame, lasts, before)
+        inside = _Counted(lowering, cell, (low, high), item).lower(frame, plain.last, before)
     else:
-        inside = _plain(lowering, cell, frame, lambda term: item(term, unique and lasts(term, before)), low, high)
+        inside = _plain(lowering, cell, frame, lambda term: item(term, plain.last(term, before)), low, high)
     if cell.repeated:
         return b.twice(inside)
     if not unique or inside == b.EMPTY:
@@ -75,6 +67,23 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
     # options may leave fewer values than the schema has, on which the decision above rests
     uncertain = cell.contains or (low > 1 and lowering.capped)
     return b.EMPTY if uncertain and lowering.emptiness.nothing(made) else made
+
+
+class _Items:
+    """Items of one list."""
+
+    def __init__(self, lowering: Lowering, level: int, unique: bool) -> None:
+        self.lowering, self.level, self.unique = lowering, level, unique
+
+    def last(self, term: Term, taken: int) -> bool:
+        """Whether items differ, and there are certainly more values than some number."""
+        return self.unique and self.lowering.abundance.term(term, self.level, taken)
+
+    def item(self, term: Term, is_left: bool) -> int:
+        handle = self.lowering.term(term, self.level)
+        if not self.unique or handle == self.lowering.builder.EMPTY:
+            return handle
+        return self.lowering.builder.item(handle, 2 if self.last(term, ENDLESS) else is_left)
 
 
 def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
@@ -152,16 +161,16 @@ class _Counted:
         self.low, self.high = bounds
         self.last = max(1, len(cell.prefix), self.low, self.high or 0, max(c.start for c in cell.contains))
 
-    def lower(self, frame: Frame, lasts: Callable[[Term, int], bool], before: int) -> int:
+    def lower(self, frame: Frame, last: Callable[[Term, int], bool], before: int) -> int:
         """The expression between the brackets.
 
         Args:
             frame: punctuation.
-            lasts: whether there are certainly more values than some number.
+            last: whether items differ, and there are certainly more values than some number.
             before: the number of items that may come before another.
         """
         b = self.lowering.builder
-        moves = self._moves(lasts, before)
+        moves = self._moves(last, before)
         done: dict[_State, int] = {}
         for state in sorted(moves, key=lambda s: (s[0], sum(s[1])), reverse=True):
             at, counts = state
@@ -186,7 +195,7 @@ class _Counted:
     def _start(self) -> _State:
         return 0, (0,) * len(self.counters)
 
-    def _moves(self, lasts: Callable[[Term, int], bool], before: int) -> dict[_State, _Moves]:
+    def _moves(self, last: Callable[[Term, int], bool], before: int) -> dict[_State, _Moves]:
         # If distinct values might run out, none is used uncounted: so those that are counted are left.
         apart = [c.max is not None or (self.cell.unique and self._runs_out(c, before)) for c in self.counters]
         known = {self._start}
@@ -196,7 +205,7 @@ class _Counted:
             state = waiting.pop()
             found = moves[state] = _Moves()
             for after, term, taken in self._steps(state, apart):
-                is_left = self.cell.unique and lasts(term, min([before, *taken]))
+                is_left = last(term, min([before, *taken]))
                 found.setdefault(after, []).append((term, is_left))
                 if after not in known:
                     known.add(after)

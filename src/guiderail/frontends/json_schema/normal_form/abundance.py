@@ -113,10 +113,10 @@ class Abundance:
 
     def _array(self, cell: ArrayCell, level: int, than: int) -> bool:
         inner = self.below(level)
-        if inner is None or type(cell) is not ArrayCell or cell.contains or cell.repeated:
+        if inner is None or type(cell) is not ArrayCell or cell.repeated or self.emptiness.array(cell):
             return False
-        if self.emptiness.array(cell):
-            return False
+        if cell.contains:
+            return self._longer(cell, inner)
         high, different = cell.max, len(cell.prefix) + 1
         if self.most_items is not None:
             high = self.most_items if high is None else min(high, self.most_items)
@@ -134,6 +134,14 @@ class Abundance:
             if self.term(cell.item(i), inner, than):
                 return True
         return high is None
+
+    def _longer(self, cell: ArrayCell, inner: int) -> bool:
+        """Whether a list may go on without end with items that match all that it must contain."""
+        if cell.unique or cell.max is not None or self.most_items is not None:
+            return False
+        if any([c.max is not None for c in cell.contains]) or not all([self.some(one, inner) for one in cell.prefix]):
+            return False
+        return self.some(self.emptiness.algebra.and_terms([cell.rest, *[c.term for c in cell.contains]]), inner)
 
     def _object(self, cell: ObjectCell, level: int, than: int) -> bool:
         inner = self.below(level)
