@@ -54,3 +54,29 @@ def test_identifiers_are_found_wherever_a_schema_stands(dialect: str) -> None:
     library = {"definitions": {keyword: {keyword: held} for keyword, held in holders.items()}}
     items = {"allOf": [{"$ref": f"http://e/{keyword.strip('$')}"} for keyword in holders]}
     assert answers({"items": items, **library}, dialect=dialect) == [True, False]
+
+
+def test_the_outermost_anchor_decides_whatever_the_way() -> None:
+    """Nine resources that lead to each other in any order: only the first one with an anchor tells ways apart."""
+    names = "abcdefghi"
+    parts: dict[str, dict[str, Any]] = {
+        name: {
+            "$id": name,
+            "$dynamicAnchor": "node",
+            "properties": {other: {"$ref": other} for other in names if other != name}
+            | {"x": {"$dynamicRef": "#node"}},
+        }
+        for name in names
+    }
+    root = {"$id": "https://example.org/", "$dynamicAnchor": "node", "type": "object", "$defs": parts}
+    constraint = gr.json_schema({**root, "allOf": [{"$ref": name} for name in names]})
+    for text, valid in (('{"a": 1}', True), ('{"a": {"b": {"x": {}}}}', True), ('{"a": {"b": {"x": 1}}}', False)):
+        assert constraint.matches(text) == valid
+    parts["a"]["type"] = "object"  # without an anchor of the root, that of the first resource decides
+    constraint = gr.json_schema({"$id": "https://example.org/", "$defs": parts, "properties": {"a": {"$ref": "a"}}})
+    for text, valid in (
+        ('{"a": {"c": 1}}', True),
+        ('{"a": {"b": {"x": {}}}}', True),
+        ('{"a": {"b": {"x": 1}}}', False),
+    ):
+        assert constraint.matches(text) == valid

@@ -335,8 +335,7 @@ class Document:
         if isinstance(root, dict):
             given = root is self.contents and self.options.dialect is not None
             dialect = self.dialect if given else dialect_of(root.get("$schema")) or dialect
-        if uri not in way and resources.has_dynamic_anchors(uri):
-            way = (*way, uri)
+        way = resources.extended(way, uri)
         key = uri, dialect, way
         scope = self._scopes.get(key)
         if scope is None:
@@ -369,8 +368,8 @@ class Scope:
         document: what it is part of.
         dialect: how it is read.
         uri: the resource that it is in; None: all references are JSON pointers into the document.
-        way: the resources with dynamic anchors through which evaluation has come, the outermost first (the *dynamic
-            scope*). One that was left and entered again is in it once, since only the first one decides.
+        way: the resources through which evaluation has come, the outermost first (the *dynamic scope*), without those
+            that decide no dynamic reference.
     """
 
     __slots__ = ("dialect", "document", "memo", "old", "refs", "uri", "way")

@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urldefrag, urljoin, urlsplit
 
-from guiderail import _core
 from guiderail.frontends.json_schema.documents.dialects import HOLDERS, inner_schemas
 from guiderail.support.pointers import inside, steps
 from guiderail.support.texts import shown
@@ -48,6 +47,7 @@ class Resources:
         uri = uri.rstrip("#")
         self._schemas: dict[str, Any] = {}  # by URI
         self._anchors: dict[tuple[str, str], Found] = {}
+        self._dynamic: dict[str, set[str]] = {}  # names of dynamic anchors, by resource
         self._registry = REGISTRY
         if registry is not None:
             for other in list(registry):
@@ -56,7 +56,6 @@ class Resources:
             self._registry = REGISTRY.combine(registry)  # the metaschemas, and what is retrieved on demand
         self._ambiguous = self._read(uri, document)
         self.root = self.base_of(uri, document.contents)
-        self._anchored: dict[str, bool] = {}
 
     def _read(self, uri: str, document: Resource[Any]) -> set[str]:
         """Finds what has an identifier in a document. Returns those that different schemas in it have."""
@@ -80,6 +79,8 @@ class Resources:
                 note(f"{base}#{anchor.name}", resource.contents)
                 dynamic = anchor.name if type(anchor).__name__ == "DynamicAnchor" else None
                 self._anchors[base, anchor.name] = Found(resource.contents, base, dynamic)
+                if dynamic is not None:
+                    self._dynamic.setdefault(base, set()).add(dynamic)
             waiting += [(base, inner) for inner in _inner(resource)]
         return ambiguous
 
@@ -105,13 +106,21 @@ class Resources:
                         return inner
         return uri
 
-    def has_dynamic_anchors(self, uri: str) -> bool:
-        """Whether a resource matters to dynamic references that are evaluated after it."""
-        known = self._anchored.get(uri)
-        if known is None:
-            keywords = ("$dynamicAnchor", "$recursiveAnchor")
-            known = self._anchored[uri] = bool(_core.keys_within(self.contents(uri), keywords))
-        return known
+    def extended(self, way: tuple[str, ...], uri: str) -> tuple[str, ...]:
+        """The way to a resource, with the resource itself if some dynamic reference after it may lead there.
+
+        The outermost resource with an anchor decides. So one whose anchors all belong to others on the way, too, never
+        does, and ways that differ only in such resources are equal.
+        """
+        others = self._dynamic_anchors(uri)
+        for one in way:
+            others = others - self._dynamic_anchors(one)
+        return (*way, uri) if others else way
+
+    def _dynamic_anchors(self, uri: str) -> set[str]:
+        """The dynamic anchors of a resource; "" is ``$recursiveAnchor``."""
+        recursive = _is_recursive(self.contents(uri))
+        return {*self._dynamic.get(uri, ()), *([""] if recursive else [])}
 
     def find(self, base: str, ref: str) -> Found | None:
         """What ``$ref`` names in a resource."""
