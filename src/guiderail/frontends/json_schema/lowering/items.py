@@ -215,7 +215,7 @@ class _Counted:
 
     def _runs_out(self, c: Contains, before: int) -> bool:
         """Whether so many items may use up the values that are counted, for all that is known."""
-        for term in {*self.cell.prefix, self.cell.rest}:
+        for term in dict.fromkeys((*self.cell.prefix, self.cell.rest)):  # in order: work is the same everywhere
             number = self.algebra.emptiness.count(self.algebra.both(term, c.term))
             if number is not None and 0 < number <= before:
                 return True
