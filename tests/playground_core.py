@@ -126,7 +126,8 @@ _PLAIN: dict[str, Callable[[Read], tuple[Any, ...]]] = {
         (r.u(), r.u(), r.u(), r.us(), r.us(), r.u(), bool(r.u()), bool(r.u())) if r.u() else None, r.b(), r.us()),
     "identifier_lexer": lambda r: _identifier_lexer(*_PLAIN["lexer"](r), r),
     "binding": lambda r: (r.u(), r.list(r.us), r.u()),
-    "patterned": lambda r: (r.u(), r.us(), r.list(r.us), r.us()),
+    "patterned": lambda r: (r.u(), r.us(), r.list(r.us), r.us()), "recall": lambda r: (r.u(),),
+    "capture": lambda r: (r.u(), r.u(), r.u()),
 }
 _OF_A_PROGRAM: dict[str, Callable[[Read], tuple[Any, ...]]] = {
     "derivative": lambda r: (r.u(), r.rest()), "program_is_nullable": lambda r: (r.u(),), "is_live": lambda r: (r.u(),),

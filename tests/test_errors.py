@@ -278,7 +278,7 @@ def test_errors_of_tools(use: Callable[[], Any], code: str) -> None:
 FUNCTION = {"name": "f", "parameters": {"properties": {"a": {"pattern": "b(c"}}}}
 INNER_FAULTS: list[Callable[[], gr.Constraint]] = [
     lambda: gr.json_schema({"properties": {"a": {"pattern": "b(c"}}}),
-    lambda: gr.json_schema({"properties": {"a": {"pattern": "(b+)\\1"}}}),
+    lambda: gr.json_schema({"properties": {"a": {"pattern": "(b+)+\\1"}}}),
     lambda: gr.json_schema({"patternProperties": {"b(c": True}}),
     lambda: gr.json_schema({"pattern": "(" * 300 + ")" * 300}),
     lambda: gr.structural_tag({"type": "structural_tag", "format": {"type": "regex", "pattern": "b(c"}}),

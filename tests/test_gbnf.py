@@ -293,7 +293,7 @@ def test_what_xgrammar_writes(name: str) -> None:
         ('root ::= Regex(flags="i", "a")', "come first"),
         ('root ::= Regex("a"', "expected ')'"),
         ('root ::= Regex("a" "b")', "expected ')'"),
-        (r'root ::= Regex("(a+)\\1")', "backreference"),
+        (r'root ::= Regex("(a+)+\\1")', "backreference"),
         ('root ::= TagDispatch("a")', "expected a tag and the rule"),
         ('root ::= TagDispatch(("", root))', "at least one character"),
         ('root ::= TagDispatch(("a", root), excludes=("a"))', "cannot be excluded"),

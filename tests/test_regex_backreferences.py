@@ -1,4 +1,4 @@
-"""Backreferences to groups with few texts, against `re` and JavaScript."""
+"""Backreferences to groups, of few texts (written out) and of many (captured), against `re` and JavaScript."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ import random
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 
 import guiderail as gr
+from core_support import mask_of
+from guiderail.constraints.saved import SavedConstraint
+from guiderail.constraints.saving import program_file
 from guiderail.errors import LimitError, PatternError
 from guiderail.frontends.grammar.lark.first_match import Unknown, first_match
+from test_mask_strategies import NAMES, pieces, same
 
 NODE = shutil.which("node")
 TEXTS = ["".join(letters) for length in range(6) for letters in itertools.product("ab", repeat=length)]
@@ -35,12 +42,28 @@ TABLE = {
     "in a look-ahead": (r"(a|b)(?!\1)[ab]", "python", ["ab", "ba"], ["aa"]),
     "a possessive quantifier that leaves no choice": (r"((?:a|b){2}+)-\1", "python", ["ab-ab"], ["ab-ba", "a-a"]),
     "repeated": (r"(a|b)\1{2,}c", "python", ["aaac", "bbbbc"], ["aac", "aabc"]),
+    "any tag": (r"<([a-z]+)[^>]*>.*</\1>", "python", ["<ab x>.</ab>", "<a></a>"], ["<ab></b>", "<a></ab>"]),
+    "a group that may take less": (
+        r"<([a-z]+).+?/\1>",
+        "ecma",
+        ["<ab./ab>", "<ab/a>", "<abc d/ab>"],
+        ["<ab/b>", "<a/a>"],
+    ),
+    "as long as one likes": (r"(.+)\1", "python", ["aa", "abcabc", "ééé€ééé€"], ["", "a", "abcab"]),
+    "empty, too": (r"(a*)b\1", "python", ["b", "aba", "aabaa"], ["ab", "aaba"]),
+    "many, by name": (r"(?P<x>[^=]+)=(?P=x)", "python", ["a b=a b"], ["a=b", "="]),
+    "many, one in another": (r"(\w+) (\d+) \2 \1", "python", ["ab 12 12 ab"], ["ab 12 12 a", "ab 12 1 ab"]),
+    "many, in each iteration": (r"(?:([a-z]+)-\1,)*", "python", ["", "ab-ab,c-c,"], ["ab-ba,"]),
+    "many, used in one alternative": (r"([a-z]+)(?:=\1|!)", "ecma", ["ab=ab", "ab!"], ["ab=a"]),
+    "many, repeated": (r"([a-z]+)(?:,\1)*", "python", ["ab", "ab,ab,ab"], ["ab,b"]),
+    "few, but many together": (r"(\d)(\d)(\d)\3\2\1", "python", ["123321"], ["123123"]),
+    "a word twice": (r".*\b(\w+)\s+\1\b.*", "python", ["say it it again"], ["say it at", "bit it"]),
     "a date without or with hyphens": (r"\d{4}(-?)\d\d\1\d\d", "ecma", ["2024-01-31", "20240131"], ["2024-0131"]),
 }
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_backreferences_to_few_texts_are_written_out(name: str) -> None:
+def test_backreferences_are_followed(name: str) -> None:
     pattern, dialect, yes, no = TABLE[name]
     constraint = gr.regex(pattern, dialect=dialect)
     assert [constraint.matches(text) for text in [*yes, *no]] == [True] * len(yes) + [False] * len(no)
@@ -49,11 +72,14 @@ def test_backreferences_to_few_texts_are_written_out(name: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "dialect", "why"),
     [
-        (r"(a+)\1", "python", "more than 64 texts"),
-        (r"(\bab)\1", "python", "contains an assertion"),
+        (r"(\bab)\1", "python", "an assertion, an atomic group"),
+        (r"(a+)\b\1", "python", "an assertion, an atomic group"),
         (r"(a?+)\1ab", "python", "an atomic group"),  # `re` never matches: a?+ takes the first a
         (r"((?:ab){1,2}+)\1", "python", "an atomic group"),
-        (r"(\d)(\d)(\d)\3\2\1", "python", "too many texts together"),
+        (r"(?:x(a+)|y)\1", "python", "ends before this place"),
+        (r"(a+)+\1", "python", "ends before this place"),
+        (r"((a+)b)\1\2", "python", "contains another group"),
+        (r"(?i)(a+)\1", "python", "case of their letters"),
         (r"(?=(a|b))\1", "python", "inside a look-around"),
         (r"(?<=(a|b)\1)c", "ecma", "inside a look-around"),
         (r"(?>(a|b))\1", "python", "inside an atomic group"),
@@ -70,6 +96,141 @@ def test_what_is_not_followed_is_refused(pattern: str, dialect: str, why: str) -
         gr.regex(pattern, dialect=dialect)
     assert caught.value.code == "regex-backreference"
     assert pattern[slice(*caught.value.span)].startswith("\\")
+
+
+LETTERS = [b"a", b"b", b"ab", b"ba", b"aab", b"bb"]
+
+
+def capturing(seed: int, count: int) -> list[str]:
+    """Random patterns with backreferences to groups of many texts."""
+    rng = random.Random(seed)
+    found: list[str] = []
+    while len(found) < count:
+        group = f"({rng.choice(['[ab]+', '[ab]*', 'a+b?', '(?:ab?)+', 'b[ab]*'])})"
+        groups = [1]
+        pattern = (
+            patterns(rng, 1, [0], False)
+            + group
+            + patterns(rng, 2, groups, False)
+            + r"\1"
+            + patterns(rng, 1, groups, False)
+        )
+        try:
+            constraint = gr.regex(pattern)
+            constraint.program()
+            if constraint._parsed.recalled:
+                found.append(pattern)
+        except PatternError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_masks_of_captures(seed: int) -> None:
+    """A token is allowed if and only if a text goes on with it."""
+    vocabulary = gr.Vocabulary([*LETTERS, b"</s>"], stop_token_ids=[len(LETTERS)])
+    rng = random.Random(seed)
+    for pattern in capturing(seed, 40):
+        constraint = gr.regex(pattern)
+        matching = [text for text in TEXTS if re.fullmatch(pattern, text)]
+        assert [text for text in TEXTS if constraint.matches(text)] == matching, pattern
+        if not matching:
+            continue
+        program = constraint.program()
+        matcher, read = gr.compile(constraint, vocabulary, cache=False).matcher(), b""
+        for _ in range(4):
+            allowed = np.flatnonzero(mask_of(matcher)).tolist()
+            for token, letters in enumerate(LETTERS):
+                text = read + letters
+                assert matcher.fork().accept_token(token) == (token in allowed), (pattern, text)
+                if token in allowed:
+                    rest = program.core.shortest(program.core.derivative(program.start, text), 100)
+                    assert rest is not None and re.fullmatch(pattern, (text + rest).decode()), (pattern, text)
+                else:
+                    assert not any(other.startswith(text.decode()) for other in matching), (pattern, text)
+            allowed = [token for token in allowed if token < len(LETTERS)]
+            if not allowed:
+                break
+            token = rng.choice(allowed)
+            assert matcher.accept_token(token)
+            read += LETTERS[token]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_strategies_agree_on_captures(seed: int) -> None:
+    rng = random.Random(seed)
+    for pattern in capturing(10 + seed, 8):
+        schema = {"type": "string", "pattern": rng.choice([pattern, f"^{pattern}$"])}
+        for constraint in (gr.regex(pattern), gr.json_schema(schema), gr.json_schema({"items": schema})):
+            vocabulary = pieces(rng, [b'"', b"ab", b"aab", b"abab", b"ba", b'b"', b"\\u0061", b"x"])
+            same((constraint, vocabulary), rng, [NAMES, ["counters"], []])
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        gr.regex(r"<([a-z]+)>[^<]*</\1>") + gr.regex(r"(.+)=\1"),
+        gr.regex(r"(\w+) \1") + gr.regex(".*") | gr.choice(["x"]),
+        gr.json_schema({"patternProperties": {r"^(\w+)_\1$": {"type": "integer"}}, "additionalProperties": False}),
+        gr.json_schema({"items": {"type": "string", "pattern": r"^([a-z]+)-\1$"}, "minItems": 2}),
+    ],
+    ids=str,
+)
+def test_captures_are_saved(constraint: gr.Constraint) -> None:
+    loaded = SavedConstraint(program_file(constraint))
+    texts = [
+        "<ab>x</ab>y=y",
+        "<ab>x</a>y=y",
+        "abcd abcd",
+        "ab ab",
+        "abcd abce",
+        '{"a_a": 1}',
+        '{"a_b": 1}',
+        '["a-a", "b-b"]',
+    ]
+    texts += ['["a-a", "b-c"]', "x"]
+    assert [loaded.matches(text) for text in texts] == [constraint.matches(text) for text in texts]
+    assert any(constraint.matches(text) for text in texts) and not all(constraint.matches(text) for text in texts)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: gr.regex(r"(?=.*x)(\w+)-\1"),
+        lambda: gr.regex(r"(\w+)-\1") & gr.regex("a.*"),
+        lambda: ~gr.regex(r"(\w+)-\1"),
+        lambda: gr.regex(r"(\w+)-\1", max_length=9),
+    ],
+)
+def test_a_capture_beside_other_conditions_is_refused(make: Callable[[], gr.Constraint]) -> None:
+    with pytest.raises(gr.GuiderailError, match="more than 64 texts"):
+        make().program()
+
+
+@pytest.mark.parametrize(
+    ("beside", "fits"),
+    [
+        ({}, True),
+        ({"minLength": 2}, True),
+        ({"enum": ["a=a", "a=b"]}, True),
+        ({"minLength": 4}, False),
+        ({"maxLength": 9}, False),
+        ({"allOf": [{"pattern": "a"}]}, False),
+        ({"not": {"pattern": r"^(.+)x\1$"}}, False),
+    ],
+    ids=str,
+)
+def test_a_pattern_that_remembers_a_text_stands_alone(beside: dict[str, Any], fits: bool) -> None:
+    schema = {"properties": {"a": {"type": "string", "pattern": r"^(.+)=\1$", **beside}}}
+    if fits:
+        constraint = gr.json_schema(schema)
+        assert constraint.matches('{"a": "a=a"}') and not constraint.matches('{"a": "a=b"}')
+        return
+    with pytest.raises(gr.SchemaError, match="only condition") as caught:
+        gr.json_schema(schema).program()
+    pointer = caught.value.pointer
+    assert caught.value.code == "regex-backreference"
+    assert pointer is not None and pointer.startswith("#/properties/a") and pointer.endswith("/pattern")
 
 
 def test_nested_memories_are_counted_as_work() -> None:
@@ -107,6 +268,7 @@ def followed(seed: int, count: int, dialect: str, behind: bool) -> dict[str, lis
             continue
         try:
             constraint = gr.regex(pattern, dialect=dialect)
+            constraint.program()
         except PatternError:
             continue
         found[pattern] = [constraint.matches(text) for text in TEXTS]

@@ -257,8 +257,8 @@ def test_dialects(pattern, dialect, flags, good, bad):
 @pytest.mark.parametrize(
     ("pattern", "code", "span"),
     [
-        (r"(a+)\1", "regex-backreference", (4, 6)),
-        (r"(?<x>a+)\k<x>", "regex-backreference", (8, 13)),
+        (r"(a+)+\1", "regex-backreference", (5, 7)),
+        (r"(?<x>a+)+\k<x>", "regex-backreference", (9, 14)),
         ("a**", "regex-multiple-repeat", (2, 3)),
         ("(a", "regex-unterminated-group", None),
         (r"\p{Foo}", "regex-unknown-property", None),
@@ -267,7 +267,7 @@ def test_dialects(pattern, dialect, flags, good, bad):
         (r"^\Qa.b\E$", "regex-bad-escape", (1, 3)),
         (r"^[\h\-]$", "regex-bad-escape", (2, 4)),
         (r"^[\A]$", "regex-bad-escape", (2, 4)),
-        (r"\A(a+)\1\Z", "regex-backreference", (6, 8)),
+        (r"\A(a+)+\1\Z", "regex-backreference", (7, 9)),
         ("^[[:alpha:]_]+$", "regex-set-notation", (2, 11)),
         ("^[a-z&&[^aeiou]]+$", "regex-set-notation", (5, 8)),
     ],

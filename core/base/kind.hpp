@@ -25,6 +25,9 @@ enum class Kind : u8 {
   Ahead,      // zero-width look-arounds; live inside a Scope only
   Behind,
   Scope,  // confines look-arounds: the text they can see begins and ends with the Scope
+  // captures/
+  Capture,  // a group whose text is needed again, and what follows it up to there
+  Recall,   // what such a group has matched
   // json/
   Escaped,    // the spellings of texts inside a JSON string
   Members,    // the rest of a JSON object between its braces

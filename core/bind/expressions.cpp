@@ -344,6 +344,8 @@ void bind_expressions(nb::module_& m) {
            nb::arg("counters"))
       .def("twice", added<ops::Twice>())
       .def("patterned", added<ops::Patterned>())
+      .def("recall", added<ops::Recall>())
+      .def("capture", added<ops::Capture>())
       .def("decimals", &make_decimals, nb::arg("cuts"), nb::arg("labels"), nb::arg("moduli"), nb::arg("scale"),
            nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),

@@ -41,6 +41,10 @@ class Builder {
     Arena& arena = this->arena();
     CheckHandles checker{*this};
     checker.visit(operation);
+    if constexpr (!may_recall<Op>())
+      for (Id e : checker.given) check_bound(e);
+    if constexpr (combines<Op>())
+      for (Id e : checker.given) check_alone(e);
     if constexpr (std::is_same_v<Op, operations::Lexed>)
       grammars_.push_back(operation.body);
     else if constexpr (!puts_together<Op>())
@@ -55,6 +59,7 @@ class Builder {
   std::shared_ptr<Arena> finish(Id root) {
     arena();
     texts_.push_back(check(root));
+    check_bound(root);
     check_grammars();
     finished_ = true;
     return arena_;
@@ -74,6 +79,31 @@ class Builder {
     return is_same_v<Op, operations::Concat> || is_same_v<Op, operations::Union> || is_same_v<Op, operations::Repeat> ||
            is_same_v<Op, operations::Intersection> || is_same_v<Op, operations::Define> ||
            is_same_v<Op, operations::Binding>;
+  }
+  // May it be between a recall and the group whose text that is?
+  template <class Op>
+  static constexpr bool may_recall() {
+    using std::is_same_v;
+    return is_same_v<Op, operations::Concat> || is_same_v<Op, operations::Union> || is_same_v<Op, operations::Repeat> ||
+           is_same_v<Op, operations::Capture>;
+  }
+  // Does it take conditions on the same text? A capture has too many states for that.
+  template <class Op>
+  static constexpr bool combines() {
+    using std::is_same_v;
+    return is_same_v<Op, operations::Intersection> || is_same_v<Op, operations::Complement> ||
+           is_same_v<Op, operations::LookAhead> || is_same_v<Op, operations::LookBehind> ||
+           is_same_v<Op, operations::Scope>;
+  }
+  void check_alone(Id e) const {
+    if (arena_->has(e, kHasCapture))
+      throw Error("not-regular",
+                  "an intersection, complement or look-around cannot hold a backreference to a group of more than 64 "
+                  "texts; write out the possible texts, or check this condition later");
+  }
+  void check_bound(Id e) const {
+    if (arena_->has(e, kHasRecall))
+      throw Error("bad-shape", "a recall stands only in what follows its group, within the same capture");
   }
   void check_grammars() const;
   std::vector<Id> texts_, grammars_;  // operands that operations use as such

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/work.hpp"
+#include "captures/captures.hpp"
 #include "json/decimals.hpp"
 #include "json/json.hpp"
 #include "json/patterned.hpp"
@@ -248,7 +249,7 @@ Id Decimals::make(Arena& arena) {
   return guiderail::Decimals::of(arena).decimals(std::move(table));
 }
 
-guiderail::Lexer Lexer::checked() const {
+guiderail::Lexer Lexer::checked(const Arena& arena) const {
   guiderail::Lexer lexer;
   const std::size_t count = terminals.size();
   auto check = [&](u32 t) {
@@ -260,6 +261,8 @@ guiderail::Lexer Lexer::checked() const {
     for (u32 owner : one.keyword_of) check(owner);
     if (one.ends > static_cast<u32>(Ends::Nested))
       throw Error("bad-shape", "a terminal ends in one of 4 ways, not " + std::to_string(one.ends));
+    if (arena.has(one.text, kHasCapture) && static_cast<Ends>(one.ends) != Ends::Nested)
+      throw Error("not-regular", "a lexer has no memory for what a group has matched: a terminal can hold no capture");
     lexer.terminals.push_back(
         {one.text, static_cast<Ends>(one.ends), one.keyword_of, one.guard_of ? check(*one.guard_of) : kNone});
   }
@@ -279,7 +282,7 @@ guiderail::Lexer Lexer::checked() const {
   return lexer;
 }
 
-LexerId Lexer::make(Arena& arena) { return LexerId{guiderail::Lexed::of(arena).lexer(checked())}; }
+LexerId Lexer::make(Arena& arena) { return LexerId{guiderail::Lexed::of(arena).lexer(checked(arena))}; }
 
 namespace {
 
@@ -297,7 +300,7 @@ Bits value_bits(const Numbers& values) {
 
 LexerId IdentifierLexer::make(Arena& arena) {
   guiderail::Lexed& lexed = guiderail::Lexed::of(arena);
-  guiderail::Lexer made = lexer.checked();
+  guiderail::Lexer made = lexer.checked(arena);
   for (const Identifier& one : identifiers)
     made.identifiers.push_back({one.relation, lexed.value_set(value_bits(one.values))});
   for (const Placeholder& one : placeholders) made.placeholders.push_back({one.terminal, one.variable, one.relation});
@@ -318,6 +321,10 @@ Id Patterned::make(Arena& arena) {
       throw Error("bad-shape", "patterned: each pattern leads to an outcome");
   return guiderail::Patterned::of(arena).patterned(text, patterns, next, values);
 }
+
+Id Recall::make(Arena& arena) { return Captures::of(arena).recall(label); }
+
+Id Capture::make(Arena& arena) { return Captures::of(arena).capture(label, group, rest); }
 
 Id Terminal::make(Arena& arena) { return guiderail::Lexed::of(arena).terminal(static_cast<u32>(lexer), index); }
 Id Never::make(Arena& arena) { return guiderail::Lexed::of(arena).never(static_cast<u32>(lexer)); }

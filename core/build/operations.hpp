@@ -371,7 +371,7 @@ struct Lexer {
   std::string before;
   Numbers traps;
   auto fields() { return std::tie(terminals, ignore, indentation, before, traps); }
-  guiderail::Lexer checked() const;
+  guiderail::Lexer checked(const Arena& arena) const;
   LexerId make(Arena& arena);
 };
 
@@ -443,6 +443,24 @@ struct Patterned {
   Id make(Arena& arena);
 };
 
+// What a group with this label has matched; it may stand only in what follows that group: see captures/captures.cpp.
+struct Recall {
+  static constexpr u8 kCode = 35;
+  static constexpr const char* kName = "recall";
+  u32 label;
+  auto fields() { return std::tie(label); }
+  Id make(Arena& arena);
+};
+
+struct Capture {
+  static constexpr u8 kCode = 36;
+  static constexpr const char* kName = "capture";
+  u32 label;
+  Id group, rest;
+  auto fields() { return std::tie(label, group, rest); }
+  Id make(Arena& arena);
+};
+
 }  // namespace operations
 
 using Operation =
@@ -453,7 +471,8 @@ using Operation =
                  operations::Counted, operations::Rule, operations::Define, operations::Escaped, operations::Members,
                  operations::Vote, operations::Item, operations::Distinct, operations::Tally, operations::Twice,
                  operations::Decimals, operations::Lexer, operations::Terminal, operations::Never, operations::Lexed,
-                 operations::IdentifierLexer, operations::Binding, operations::Patterned>;
+                 operations::IdentifierLexer, operations::Binding, operations::Patterned, operations::Recall,
+                 operations::Capture>;
 
 // The result of an operation: an Id, a LexerId or Nothing.
 template <class Op>

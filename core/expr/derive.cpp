@@ -89,9 +89,9 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     }
     case Kind::Empty:
     case Kind::Epsilon:
-    case Kind::Token:
     case Kind::Ahead:
     case Kind::Behind: return kEmpty;
+    case Kind::Token: return has(e, kUnknownText) ? e : kEmpty;  // what follows stays unknown
     default: {
       const Alternatives::Pause pause;  // families keep what they find
       return family_of(n.kind)->derivative(e, byte);
@@ -390,6 +390,9 @@ u32 Arena::find_first(Id e) {
       break;
     }
     case Kind::Not: set = ByteSet::all(); break;
+    case Kind::Token:
+      if (has(e, kUnknownText)) set = ByteSet::all();
+      break;
     case Kind::Repeat:
     case Kind::Counted:
     case Kind::Scope: set = first(n.body()); break;

@@ -173,6 +173,32 @@ bool Arena::live(Id e) {
 }
 
 bool Liveness::live(Id e) {
+  const bool alive = decide(e);
+  if (alive && doubts_ && doubtful(e)) arena_.node(e).flags.fetch_or(kUnknownText, std::memory_order_relaxed);
+  return alive;
+}
+
+// Does a live e depend on a forgotten text, because a part does?
+bool Liveness::doubtful(Id e) {
+  for (;; e = arena_.node(e).tail()) {
+    if (arena_.has(e, kUnknownText)) return true;
+    if (!arena_.has(e, kSearch) || arena_.nullable(e)) return false;
+    const Node& n = arena_.node(e);
+    switch (n.kind) {
+      case Kind::Concat:
+        if (doubtful(n.head())) return true;
+        break;
+      case Kind::Union: {
+        const Ids members(arena_.operands(e));
+        return std::none_of(members.begin(), members.end(), [&](Id m) { return live(m) && !doubtful(m); });
+      }
+      case Kind::Repeat: return n.min > 0 && doubtful(n.body());
+      default: return false;
+    }
+  }
+}
+
+bool Liveness::decide(Id e) {
   for (;;) {
     if (e == kEmpty) return false;
     if (!arena_.has(e, kSearch) || arena_.has(e, kUnknownText)) return true;
@@ -217,6 +243,7 @@ bool Liveness::live(Id e) {
       default:
         if (Family* family = arena_.family_of(n.kind))
           if (const Id as = family->live_as(e); as != e) {
+            doubts_ = doubts_ || arena_.has(e, kUnknownText);
             e = as;
             continue;
           }
@@ -492,6 +519,7 @@ bool Liveness::search(Id start) {
     }
   }
   if (found == kEmpty && depends) {
+    doubts_ = true;
     arena_.node(start).flags.fetch_or(static_cast<u32>(kLiveKnown | kUnknownText), std::memory_order_relaxed);
     return true;
   }

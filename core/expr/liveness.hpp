@@ -12,6 +12,7 @@ namespace guiderail {
 class Liveness {
  public:
   explicit Liveness(Arena& arena) : arena_(arena) {}
+  // True also where that depends on a forgotten text: then e has the flag kUnknownText.
   bool live(Id e);
   std::size_t memory() const { return sizeof *this + bytes_of(matches_) + bytes_of(reach_memo_); }
 
@@ -28,6 +29,8 @@ class Liveness {
     Id next;     // the state after its first byte; kEmpty: the match ends here
     Longer longer = Unknown;
   };
+  bool decide(Id e);
+  bool doubtful(Id e);
   bool surely_live(Id e);
   bool holds_around(Id e) const;
   bool search(Id e);
@@ -41,6 +44,7 @@ class Liveness {
   void each_step(Id state, u32 from, F f);
 
   Arena& arena_;
+  bool doubts_ = false;  // something depended on a forgotten text
   std::unordered_map<Id, Match> matches_;
   std::unordered_map<Id, Reach> reach_memo_;
 };

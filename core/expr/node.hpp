@@ -47,11 +47,13 @@ enum Flag : u32 {
   kCounting = 1048576,     // contains a Counted that has read a part of a token
   kListed = 4194304,       // contains alternatives that begin alike and are only listed (see readings.cpp)
   kExactKey = 8192,        // begins with a key or item that remembers its text (see near_form)
+  kHasRecall = 8388608,    // contains a Recall outside its Capture
+  kHasCapture = 16777216,  // contains a Capture
 };
 
 constexpr u32 kInherited = kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit |
                            kHasScan | kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep |
-                           kUnknownText | kListed;  // inherited from any part
+                           kUnknownText | kListed | kHasRecall | kHasCapture;  // inherited from any part
 
 struct MaskEntry;
 

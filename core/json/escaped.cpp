@@ -35,7 +35,7 @@ Id Escaped::derivative(Id e, u8 byte) {
   const Escapes mode = escapes_of(node(e));
   const Unescaped read = unescape(escaped_place(node(e)), byte, mode);
   switch (read.what) {
-    case Unescaped::Refused: return kEmpty;
+    case Unescaped::Refused: return has(inner, kUnknownText) && byte == '"' ? unknown() : kEmpty;  // may it end here?
     case Unescaped::Inside: return escaped_at(inner, read.at, mode);
     case Unescaped::Raw: return escaped_at(step_text(inner, byte), kBetween, mode);
     case Unescaped::Character: break;
@@ -48,37 +48,46 @@ Id Escaped::after(Id text, u32 character) {
   return text;
 }
 
-bool Escaped::live_escaped(Id e, EscapeAt at, Escapes mode) {
-  if (at == kBetween) return live(e);
-  if (!live(e)) return false;
+Escaped::Life Escaped::live_escaped(Id e, EscapeAt at, Escapes mode) {
+  const auto life = [this](Id of) {
+    return of == kEmpty || !live(of) ? Life::No : has(of, kUnknownText) ? Life::Unknown : Life::Yes;
+  };
+  if (at == kBetween || !live(e)) return life(e);
   ByteSet middle;  // bytes that continue a character: an escape cannot begin within one
   middle.add_range(0x80, 0xBF);
   ByteSet both = first(e);
   const int all = both.count();
   both &= middle;
-  if (both.count() == all) return false;
+  if (both.count() == all) return Life::No;
   const CharSet::Ptr range = escape_range(at, mode);
   if (range->size() > kFewEscaped) {
     const Id begin = concat(char_class(range), any_text());
-    return live(intersect(std::array{e, begin}, has(e, kHasRef)));
+    return life(intersect(std::array{e, begin}, has(e, kHasRef)));
   }
   // One by one: what each leads to is needed anyway once it is read, and an intersection would be found out anew.
+  Life out = Life::No;
   for (auto it = range->ranges().rbegin(); it != range->ranges().rend(); ++it)
-    for (u32 c = it->second + 1; c-- > it->first;)
-      if (const Id next = after(e, c); next != kEmpty && live(next)) return true;
-  return false;
+    for (u32 c = it->second + 1; c-- > it->first;) {
+      const Life next = life(after(e, c));
+      if (next == Life::Yes) return next;
+      if (next == Life::Unknown) out = next;
+    }
+  return out;
 }
 
 ByteSet Escaped::first_bytes(Id e) {
   const Node& n = node(e);
-  return first_escaped(first(escaped_text(n)), escaped_place(n), escapes_of(n));
+  ByteSet out = first_escaped(first(escaped_text(n)), escaped_place(n), escapes_of(n));
+  if (has(escaped_text(n), kUnknownText)) out.add('"');
+  return out;
 }
 
 Id Escaped::live_as(Id e) {
   const Node& n = node(e);
-  const bool alive = live_escaped(escaped_text(n), escaped_place(n), escapes_of(n));
-  node(e).flags.fetch_or(kLiveKnown | (alive ? 0u : u32{kDead}), std::memory_order_relaxed);
-  return alive ? kEpsilon : kEmpty;
+  const Life life = live_escaped(escaped_text(n), escaped_place(n), escapes_of(n));
+  const u32 found = life == Life::No ? u32{kDead} : life == Life::Unknown ? u32{kUnknownText} : 0u;
+  node(e).flags.fetch_or(kLiveKnown | found, std::memory_order_relaxed);
+  return life == Life::No ? kEmpty : kEpsilon;
 }
 
 // spellings of X | spellings of Y = spellings of X | Y

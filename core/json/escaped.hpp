@@ -20,8 +20,10 @@ class Escaped final : public Family {
 
   Id escaped(Id text, Escapes mode);
   Id escaped_at(Id text, EscapeAt at, Escapes mode);
-  // Can the escape in progress still become a character that the text can begin with?
-  bool live_escaped(Id text, EscapeAt at, Escapes mode);
+  // Can the escape in progress still become a character that the text can begin with? Unknown: it depends on a
+  // forgotten text.
+  enum class Life : u8 { No, Yes, Unknown };
+  Life live_escaped(Id text, EscapeAt at, Escapes mode);
   static void split_spellings(ByteSet& starts);  // separates the bytes that spellings tell apart
 
   Id derivative(Id e, u8 byte) override;

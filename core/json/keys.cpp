@@ -87,7 +87,7 @@ Id Json::key_node(KeyState key) {
       for (u32 k = key.seen_lo; k < key.seen_hi; ++k) take(texts_.whole(sets_.at(state.seen, k)));
       if (!taken.empty()) rest = intersect(rest, negate(choice(std::move(taken))));
     }
-    live_now = escaped_.live_escaped(rest, key.at, table.escapes);
+    live_now = escaped_.live_escaped(rest, key.at, table.escapes) != Escaped::Life::No;
   }
   if (!live_now) return kEmpty;
   Draft d = draft(Kind::Key);

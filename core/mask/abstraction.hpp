@@ -3,6 +3,7 @@
 
 #include <unordered_map>
 
+#include "captures/captures.hpp"
 #include "json/json.hpp"
 #include "lexed/lexing.hpp"
 
@@ -13,7 +14,11 @@ class Abstraction final : public Family {
  public:
   static constexpr std::array kKinds{Kind::Elided};
   explicit Abstraction(Arena& arena)
-      : Family(arena), json_(Json::of(arena)), escaped_(Escaped::of(arena)), lexed_(Lexed::of(arena)) {}
+      : Family(arena),
+        json_(Json::of(arena)),
+        escaped_(Escaped::of(arena)),
+        lexed_(Lexed::of(arena)),
+        captures_(Captures::of(arena)) {}
   static Abstraction& of(Arena& arena) { return arena.family<Abstraction>(); }
 
   // -- counters and texts (near_form.cpp) --
@@ -38,8 +43,8 @@ class Abstraction final : public Family {
     u32 most, ending;
   };
   bool open_run(Id e, Run& out);
-  // e with the texts of keys and items in progress forgotten. Then it is unknown whether one is a repetition: what
-  // depends on that has the flag kUnknownText.
+  // e with the texts of keys, items and groups in progress forgotten. Then it is unknown whether one is a repetition:
+  // what depends on that has the flag kUnknownText.
   Id without_texts(Id e);
   // The same, and all keys and items written before are forgotten, too, anywhere in e: what completes the result
   // completes e. `known` is a memo.
@@ -97,8 +102,8 @@ class Abstraction final : public Family {
   u32 any_length_of_all(Id e);
   Uncounted without_lengths(Id e);
   bool hinges_on_text(Id e);
-  u32 slack(Id e);  // at most how many characters complete a match from any state reachable from e
-  Id elided(u32 begins);
+  u32 slack(Id e);            // at most how many characters complete a match from any state reachable from e
+  Id elided(u32 begins = 0);  // 0: with anything
   Id elided_before(const ByteSet& begins);
   ByteSet first_elided(u32 begins, u32 set);
   Id elide_key(const MemberState& state, bool others);
@@ -113,6 +118,7 @@ class Abstraction final : public Family {
   Json& json_;
   Escaped& escaped_;
   Lexed& lexed_;
+  Captures& captures_;
   std::unordered_map<Id, u32> slack_memo_;
   std::unordered_map<Id, bool> characters_memo_;  // see only_characters()
   std::unordered_map<u64, Id> cap_memo_;

@@ -23,7 +23,8 @@ MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
   arena_.ensure_row(e);
   ShortVector<Id, 128> targets;
   for (unsigned b = 0; b < 128; ++b)
-    if (Id s = step(e, static_cast<u8>(b)); s != kEmpty && s != kEpsilon) targets.push_back(s);
+    if (Id s = step(e, static_cast<u8>(b)); s != kEmpty && s != kEpsilon && !arena_.has(s, kUnknownText))
+      targets.push_back(s);
   std::sort(targets.begin(), targets.end());
   Id inside = kEmpty;
   std::ptrdiff_t most = kSmallLoop - 1;

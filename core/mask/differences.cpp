@@ -203,7 +203,7 @@ bool MaskBuilder::text_differences(TextPairs pairs, bool key, u32 node, u32& bud
       if (leaves && (byte == '\\' || !std::all_of(pairs.begin(), pairs.end(), same))) out.push_back({c, true});
       return true;
     }
-    bool same = true, dead = true, alone = true, endless = !key;
+    bool same = true, dead = true, alone = true, endless = !key, unknown = false;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       const Text &mine = texts[2 * i], &other = texts[2 * i + 1];
       const Id a = step(mine, byte), b = mine.at == other.at ? a : step(other, byte);
@@ -211,8 +211,10 @@ bool MaskBuilder::text_differences(TextPairs pairs, bool key, u32 node, u32& bud
       same = same && a == b;
       dead = dead && a == kEmpty;
       alone = alone && b == kEmpty;
+      unknown = unknown || arena_.has(a, kUnknownText) || arena_.has(b, kUnknownText);
     }
-    if (same) return true;
+    if (unknown) out.push_back({c, true});
+    if (same || unknown) return true;
     // A key that only few texts can complete may be none of them.
     for (std::size_t i = 0; i < pairs.size() && !endless; ++i)
       endless = Json::of(arena_).surely_endless(after[i].first);
@@ -364,6 +366,14 @@ const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const Mas
   return &leaving_.emplace(e, std::move(out)).first->second;
 }
 
+// Leaves a token that another mask allows only if this state allows it, too.
+void MaskBuilder::check_again(Id e, int token) {
+  const Id next = read(e, vocabulary_.bytes(static_cast<u32>(token)));
+  if (next != kEmpty && !arena_.has(next, kUnknownText)) return;
+  unset(token);
+  set_after(next, token);
+}
+
 // The mask of a string without its count, minus the tokens that the count forbids.
 bool MaskBuilder::cut_strings(Id e, Id tail, const Abstraction::Uncounted& of, Escapes mode) {
   const Id free = arena_.concat(Escaped::of(arena_).escaped(of.text, mode), tail);
@@ -376,8 +386,7 @@ bool MaskBuilder::cut_strings(Id e, Id tail, const Abstraction::Uncounted& of, E
   copy(*entry);
   for (const auto& [chars, token] : longer) unset(token);
   for (const auto& [chars, token] : last.first(at_end))
-    if (scratch_->has(static_cast<u32>(token)) && read(e, vocabulary_.bytes(static_cast<u32>(token))) == kEmpty)
-      unset(token);
+    if (scratch_->has(static_cast<u32>(token))) check_again(e, token);
   for (const Leaving& l : *leaving_of(free, *entry, mode))
     if ((l.chars < of.least || l.chars > of.most) && !l.open) unset(l.token);
   return true;
@@ -405,8 +414,7 @@ bool MaskBuilder::without_longer(Id e, Id free, const ClassMask& mask, u32 most,
   if (arena_.cap_hit()) return false;
   copy(*entry);
   for (u32 i = from; i < until; ++i) {
-    const u32 token = static_cast<u32>(mask.tokens[i]);
-    if (scratch_->has(token) && read(e, vocabulary_.bytes(token)) == kEmpty) unset(mask.tokens[i]);
+    if (scratch_->has(static_cast<u32>(mask.tokens[i]))) check_again(e, mask.tokens[i]);
   }
   for (std::size_t i = until; i < mask.tokens.size(); ++i) unset(mask.tokens[i]);
   return true;

@@ -430,7 +430,7 @@ bool MaskBuilder::several_keys(Id e, u32 node) {
         break;
       }
       if (i + 1 < rest.size()) {
-        if (const int t = trie_.nodes[at].token; t >= 0 && s != kEmpty) set(t);
+        if (const int t = trie_.nodes[at].token; t >= 0) set_after(s, t);
         continue;
       }
       clear(at);

@@ -159,7 +159,7 @@ bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
   if (!chars || chars->ranges().empty()) return false;
   const std::string sample = utf8(chars->ranges()[0].first);
   const Id inside = read(e, sample);
-  if (inside == kEmpty || read(inside, sample) != inside) return false;
+  if (inside == kEmpty || arena_.has(inside, kUnknownText) || read(inside, sample) != inside) return false;
   ByteSet quote_or_escape;
   quote_or_escape.add('"');
   quote_or_escape.add('\\');

@@ -82,6 +82,14 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
   for (u32 i = 0; i < count; ++i) set(mask.tokens[i]);
 }
 
+Id MaskBuilder::known_part(Id e) {
+  if (arena_.node(e).kind != Kind::Union) return kEmpty;
+  Ids known;
+  for (Id m : arena_.operands(e))
+    if (!arena_.has(m, kUnknownText)) known.push_back(m);
+  return arena_.unite(known);
+}
+
 void MaskBuilder::enter(Id e, u32 node) {
   if (arena_.cap_hit()) return;  // no result is valid
   arena_.make_room();
@@ -131,7 +139,7 @@ void MaskBuilder::scan(Id e, u32 node) {
   const TrieNode* nodes = trie_.nodes.data();
   const u16* depths = trie_.depths.data();
   // Can anything below n be read from `next`, the state after n?
-  auto reach = [&](Id next, u32 n) {
+  auto reach = [&](Id& next, u32 n) {
     if (next == kEmpty || postponed(next, n) || may_end(next, n, nullptr)) return false;
     if (nodes[n].token >= 0) set(nodes[n].token);
     return nodes[n].end != n + 1 && next != kEpsilon;
@@ -147,7 +155,7 @@ void MaskBuilder::scan(Id e, u32 node) {
         follow_character(e, n);
         return true;
       }
-      if (const Id next = step_along(e, row, byte); reach(next, n)) scan(forget(next), n);
+      if (Id next = step_along(e, row, byte); reach(next, n)) scan(forget(next), n);
       return true;
     });
     return;

@@ -261,17 +261,18 @@ class MaskBuilder {
     for (std::size_t i = 0; i < bytes.size() && e != kEmpty; ++i) e = step(e, static_cast<u8>(bytes[i]));
     return e;
   }
-  Id forget(Id e) { return !exact_ && arena_.has(e, kExactKey | kHasScan) ? near_form(e) : e; }
+  Id forget(Id e) { return !exact_ && arena_.has(e, kExactKey | kHasScan | kHasCapture) ? near_form(e) : e; }
   Id near_form(Id e) {
     return StrategySwitches::on(Strategy::Counters) ? Abstraction::of(arena_).near_form(e, vocabulary_.longest()) : e;
   }
   // Does it depend on a forgotten text which tokens below `node` are allowed, if e leads there? Then the node stays
-  // open.
-  bool postponed(Id e, u32 node) {
+  // open. What the text of a group does not decide is left in e.
+  bool postponed(Id& e, u32 node) {
     if (!arena_.has(e, kUnknownText)) return false;
     postponed_.push_back(node);
-    return true;
+    return !captures_.used() || (e = known_part(e)) == kEmpty;
   }
+  Id known_part(Id e);               // the alternatives that do not depend on a forgotten text
   void set_after(Id e, int token) {  // if this state after the token allows it
     if (e == kEmpty) return;
     if (arena_.has(e, kUnknownText))
@@ -279,6 +280,7 @@ class MaskBuilder {
     else
       set(token);
   }
+  void check_again(Id e, int token);
   void note_open(MaskEntry& entry);
   std::string path_to(u32 node) const;
   std::shared_ptr<const MaskEntry> draw(Id state);
@@ -347,6 +349,7 @@ class MaskBuilder {
 
   StrategyCounts counts_;
   Arena& arena_;
+  const Captures& captures_;
   Vocabulary& vocabulary_;
   const Trie& trie_;
   std::unique_ptr<MaskScratch> scratch_;

@@ -81,7 +81,7 @@ bool Abstraction::hinges_on_text(Id e) {
 // The text of the key or item in progress is in the head, or follows the whitespace before a key. It stays where other
 // conditions, or items that follow, may leave no other text.
 Id Abstraction::without_texts(Id e) {
-  if (!has(e, kExactKey)) return e;
+  if (!has(e, kExactKey | kHasCapture)) return e;
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Concat: {
@@ -91,11 +91,17 @@ Id Abstraction::without_texts(Id e) {
       return concat(head, without_texts(tail));
     }
     case Kind::Union: return unite(mapped(e, [&](Id m) { return without_texts(m); }));
-    case Kind::And: return hinges_on_text(e) ? e : intersect(mapped(e, [&](Id m) { return without_texts(m); }), true);
+    case Kind::And:
+      return hinges_on_text(e) || has(e, kHasCapture)
+                 ? e
+                 : intersect(mapped(e, [&](Id m) { return without_texts(m); }), true);
     case Kind::Distinct: return json_.distinct_node(without_texts(distinct_body(n)), distinct_seen(n));
     case Kind::Twice: return json_.twice_node(without_texts(distinct_body(n)), distinct_seen(n), twice_labels(n));
     case Kind::Item: return json_.item_at(without_texts(item_rest(n)), kSomeText, item_facts(n));
     case Kind::Key: return json_.key_without_text(e);
+    case Kind::Escaped: return escaped_.escaped_at(without_texts(escaped_text(n)), escaped_place(n), escapes_of(n));
+    case Kind::Capture: return captures_.without_text(e, elided());
+    case Kind::Recall: return captures_.without_text(e, elided_before(first(e)));
     case Kind::Repeat: return n.max == 1 && !n.b ? repeat(without_texts(n.body()), n.min, n.max) : e;
     default: return e;
   }
@@ -164,8 +170,8 @@ Id Abstraction::without_values(Id e, std::unordered_map<Id, Id>& known) {
 
 Id Abstraction::near_form(Id e, u32 horizon) {
   Node& n = node(e);
-  if (!has(e, kBigRepeat | kExactKey | kHasScan)) return e;
-  if (has(e, kExactKey) && n.near_form == kUnknown) {
+  if (!has(e, kBigRepeat | kExactKey | kHasScan | kHasCapture)) return e;
+  if (has(e, kExactKey | kHasCapture) && n.near_form == kUnknown) {
     // Texts stay under a complement and in the text of a string: then the expression stays as it is.
     const Id forgetful = without_texts(e);
     if (forgetful != e) {

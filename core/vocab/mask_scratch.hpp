@@ -76,37 +76,12 @@ class MaskScratch {
   }
   // Keeps what a mask allows: a base (null: nothing) with other words, in order.
   void intersect(const Words* base, const Diff& diff) {
-    if (!sheet_) return;
-    u32* mine = sheet_->words.data();
-    auto other = diff.begin();
-    for (std::size_t i = 0; i < words_; i += kBlock) {
-      const std::size_t end = std::min(i + kBlock, words_);
-      u32 allowed[kBlock] = {};
-      if (base) std::copy(base->data() + i, base->data() + end, allowed);
-      for (; other != diff.end() && other->first < end; ++other) allowed[other->first - i] = other->second;
-      u32 less = 0;
-      for (std::size_t k = i; k < end; ++k) less |= mine[k] & ~allowed[k - i];
-      if (!less) continue;
-      for (std::size_t k = i; k < end; ++k) mine[k] &= allowed[k - i];
-      mark(static_cast<u32>(i));
-    }
+    if (sheet_) combine(base, diff, [](u32 mine, u32 allowed) { return mine & allowed; });
   }
   // Adds what a mask allows.
   void unite(const Words* base, const Diff& diff) {
     if (!sheet_) lay(nullptr);
-    u32* mine = sheet_->words.data();
-    auto other = diff.begin();
-    for (std::size_t i = 0; i < words_; i += kBlock) {
-      const std::size_t end = std::min(i + kBlock, words_);
-      u32 allowed[kBlock] = {};
-      if (base) std::copy(base->data() + i, base->data() + end, allowed);
-      for (; other != diff.end() && other->first < end; ++other) allowed[other->first - i] = other->second;
-      u32 more = 0;
-      for (std::size_t k = i; k < end; ++k) more |= allowed[k - i] & ~mine[k];
-      if (!more) continue;
-      for (std::size_t k = i; k < end; ++k) mine[k] |= allowed[k - i];
-      mark(static_cast<u32>(i));
-    }
+    combine(base, diff, [](u32 mine, u32 allowed) { return mine | allowed; });
   }
   // The words in which the mask differs from its base. Valid until the next call.
   const Diff& differences() {
@@ -142,6 +117,23 @@ class MaskScratch {
   };
 
   void mark(u32 word) { sheet_->dirty[word / (kBlock * 64)] |= u64{1} << (word / kBlock & 63); }
+  // Replaces each word by what it makes with that of a mask.
+  template <class F>
+  void combine(const Words* base, const Diff& diff, F f) {
+    u32* mine = sheet_->words.data();
+    auto other = diff.begin();
+    for (std::size_t i = 0; i < words_; i += kBlock) {
+      const std::size_t end = std::min(i + kBlock, words_);
+      u32 allowed[kBlock] = {};
+      if (base) std::copy(base->data() + i, base->data() + end, allowed);
+      for (; other != diff.end() && other->first < end; ++other) allowed[other->first - i] = other->second;
+      u32 changed = 0;
+      for (std::size_t k = i; k < end; ++k) changed |= mine[k] ^ f(mine[k], allowed[k - i]);
+      if (!changed) continue;
+      for (std::size_t k = i; k < end; ++k) mine[k] = f(mine[k], allowed[k - i]);
+      mark(static_cast<u32>(i));
+    }
+  }
   template <class F>
   void each_dirty(F f) const {
     if (!sheet_) return;

@@ -47,6 +47,7 @@ OPERATIONS = (
     "substring_of", "substring_of_chunks", "look_ahead", "look_behind", "scope", "token", "token_set", "counted",
     "rule", "define", "escaped", "members", "vote", "item", "distinct", "tally", "twice", "decimals", "lexer",
     "terminal", "never", "lexed", "identifier_lexer", "binding", "patterned",
+    "recall", "capture",
 )  # fmt: skip
 """What ``add`` makes, by code from 1 on, as in program files (``core/build/operations.hpp``)."""
 
@@ -456,6 +457,12 @@ class Builder:
         self, text: int, patterns: Sequence[int], next: Sequence[Sequence[int]], values: Sequence[int], /
     ) -> int:
         return self._make("patterned", _u(text) + _us(patterns) + _list(next, _us) + _us(values))
+
+    def recall(self, label: int, /) -> int:
+        return self._make("recall", _u(label))
+
+    def capture(self, label: int, group: int, rest: int, /) -> int:
+        return self._make("capture", _u(label) + _u(group) + _u(rest))
 
     def decimals(
         self,

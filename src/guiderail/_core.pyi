@@ -132,6 +132,8 @@ class Builder:
         counters: Sequence[tuple[int, int, int]],  # (its cell, minimum, maximum or -1)
     ) -> int: ...
     def twice(self, body: int, /) -> int: ...  # at least two of its items are equal JSON values
+    def recall(self, label: int, /) -> int: ...  # what a group has matched; see core/captures/captures.cpp
+    def capture(self, label: int, group: int, rest: int, /) -> int: ...
     def patterned(  # a text beside patterns, which decide on the value after it; see core/json/patterned.cpp
         self,
         text: int,

@@ -99,7 +99,7 @@ REFUSED = {
     "no-schema": (formatted({"type": "wat"}), "#/type"),
     "nothing-fits": (formatted({"type": "string", "minLength": 3, "maxLength": 2}), "unsatisfiable-schema"),
     "regex": ({"regex": "(a"}, "regex-unterminated-group"),
-    "backreference": ({"regex": r"(a+)b\1"}, "regex-backreference"),
+    "backreference": ({"regex": r"(a+)+b\1"}, "regex-backreference"),
     "grammar": ({"ebnf": 'root ::= "a" other'}, "other"),
     "lark": ({"ebnf": "start: other"}, "other"),
     "tag": ({"response_format": {"type": "structural_tag", "format": {"type": "wat"}}}, "wat"),

@@ -144,7 +144,7 @@ REFUSED = {
     "elsewhere": ({"json": {"$ref": "https://example.org/s"}}, "unresolvable-reference"),
     "not-json": ({"json": "{"}, "not JSON"),
     "regex": ({"regex": "(a"}, "regex"),
-    "backreference": ({"regex": r"(a+)b\1"}, "regex-backreference"),
+    "backreference": ({"regex": r"(a+)+b\1"}, "regex-backreference"),
     "grammar": ({"grammar": 'root ::= "a" other'}, "other"),
     "lark": ({"grammar": "start: other"}, "other"),
     "empty-grammar": ({"grammar": ""}, "grammar"),

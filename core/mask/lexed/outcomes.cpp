@@ -528,10 +528,18 @@ void MaskBuilder::resolve(const MaskEntry& open, Id state) {
     last = path;
     return states.size() > path.size() ? states.back() : kEmpty;
   };
-  for (u32 node : open.open_nodes)
+  const auto all_set = [&](u32 node) {
+    for (u32 n = node; n < trie_.nodes[node].end; ++n)
+      if (trie_.nodes[n].token >= 0 && !scratch_->has(static_cast<u32>(trie_.nodes[n].token))) return false;
+    return true;
+  };
+  for (u32 node : open.open_nodes) {
+    if (all_set(node)) continue;
     if (const Id s = follow_path(path_to(node)); s != kEmpty) enter(s, node);
+  }
   for (int token : open.open_tokens)
-    if (follow_path(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) set(token);
+    if (!scratch_->has(static_cast<u32>(token)) && follow_path(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty)
+      set(token);
   exact_ = false;
 }
 

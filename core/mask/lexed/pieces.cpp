@@ -21,7 +21,7 @@ bool MaskBuilder::ends_lexeme(Id e, u32 node, const ExitTrie* trie) {
 }
 
 MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
-    : arena_(arena), vocabulary_(vocabulary), trie_(vocabulary.trie()) {
+    : arena_(arena), captures_(Captures::of(arena)), vocabulary_(vocabulary), trie_(vocabulary.trie()) {
   states_.resize(vocabulary.longest() + 2);
   rows_.resize(vocabulary.longest() + 2);
   by_characters_.resize(vocabulary.longest() + 2);

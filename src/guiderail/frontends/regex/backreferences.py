@@ -1,9 +1,14 @@
-"""Backreferences to groups with few texts, written out.
+"""Backreferences: to groups with few texts, written out; to others, as captures of the core.
 
 A backreference needs a memory. If its group has few texts, the memory has few states: a pattern is the union, over the
 texts of the group, of the same pattern with this text in both places.
 
     (['"])[a-z]*\\1   →   '[a-z]*' | "[a-z]*"
+
+If it has many, the core remembers the text while it is read (`core/captures/captures.cpp`). Then the group and all that
+refers to it stand in one sequence, without assertions in between: a capture.
+
+    <(\\w+)>.*</\\1>   →   "<" capture(\\w+, ">" .* "</" recall) ">"
 
 A node is rewritten for each state of the memory that it may begin in, and its results are kept by the state that they
 end in. A repetition starts each iteration without the texts of its own groups. That is what ECMAScript does; Python
@@ -24,6 +29,7 @@ from guiderail.frontends.regex.syntax import (
     Alt,
     Atomic,
     Boundary,
+    Capture,
     Cat,
     Edge,
     EndNl,
@@ -31,6 +37,7 @@ from guiderail.frontends.regex.syntax import (
     Lit,
     Look,
     Node,
+    Recall,
     Reference,
     Rep,
     Set,
@@ -56,32 +63,38 @@ _T = TypeVar("_T")
 
 
 class Written(NamedTuple):
-    """A pattern without backreferences.
+    """A pattern whose backreferences are written out or captured.
 
     Attributes:
         tree: the pattern.
         assertions: how many it has.
         in_order: whether a search tries its alternatives in the order of the pattern that was given.
+        recalled: the span of the first recall of a capture, if there is one.
     """
 
     tree: Node
     assertions: int
     in_order: bool
+    recalled: tuple[int, int] | None
 
 
 def written_out(tree: Node, parser: Parser) -> Written:
-    """The tree without backreferences.
+    """The tree without backreferences, except for recalls in captures.
 
     Args:
         tree: the pattern.
-        parser: knows the backreferences and the contents of the groups, and reports what cannot be written out.
+        parser: knows the backreferences and the contents of the groups, and reports those that cannot be followed.
 
     Raises:
-        PatternError: ``regex-backreference``: a group has too many texts, or is repeated in a way that is not followed.
+        PatternError: ``regex-backreference``: what a group matches is not known where the pattern refers to it.
     """
     writer = _Writer(tree, parser)
     made = writer.write()
-    return Written(made, _assertions(made), writer.in_order)
+    return Written(made, _assertions(made), writer.in_order, writer.recalled)
+
+
+class _TooManyStates(Exception):
+    """Groups of few texts have many together."""
 
 
 class _Writer:
@@ -94,26 +107,30 @@ class _Writer:
             self.references.setdefault(reference.group, []).append(reference)
         self.facts = Facts()
         self.in_order = True
+        self.recalled: tuple[int, int] | None = None
         self.looping: list[int] = []  # groups whose text may be one of an earlier iteration
         self.captures: dict[int, list[int]] = {}  # numbers of groups, by contents
-        self.texts: dict[int, list[str]] = {}
+        self.texts: dict[int, list[str] | None] = {}  # None: many
+        self.open: set[int] = set()  # groups that are being captured
         self.last: dict[int, int] = {}  # where the last reference to each group begins
         for group, uses in self.references.items():
             contents = parser.contents[group]
-            texts = _texts(contents)
-            if texts is None:
-                why = f"the group has more than {_MOST_TEXTS} texts, or contains an assertion or an atomic group"
-                self.refuse(uses[0], why)
             self.captures.setdefault(id(contents), []).append(group)
             self.last[group] = max(use.start for use in uses)
-            self.texts[group] = texts
+            self.texts[group] = _texts(contents)
 
     def refuse(self, at: Node, why: str) -> NoReturn:
         self.parser.refuse_backreference(at.start, at.end, why)
 
     def write(self) -> Node:
         self._survey(self.tree)
-        ways: Ways = run(self.ways(self.tree, frozenset()))
+        ways: Ways
+        try:
+            ways = run(self.ways(self.tree, frozenset()))
+        except _TooManyStates:
+            self.texts = dict.fromkeys(self.texts)
+            self.looping = []
+            ways = run(self.ways(self.tree, frozenset()))
         return _any(ways.values(), self.tree)
 
     def _survey(self, tree: Node) -> None:
@@ -141,7 +158,12 @@ class _Writer:
         spend(_NODE)
         if id(node) in self.captures:
             return self._group(node, memory)
+        if isinstance(node, Capture):
+            ways: Ways = yield self._capture(node, memory)
+            return ways
         if isinstance(node, Reference):
+            if node.group in self.open:
+                return {memory: self._recall(node)}
             text = dict(memory).get(node.group)
             if text is None and node.group in self.looping:
                 self.refuse(node, "it may stand for what its group matched in an earlier iteration")
@@ -177,15 +199,61 @@ class _Writer:
         numbers = self.captures[id(node)]
         if self.within[id(node)] != (frozenset(numbers), frozenset()):
             self.refuse(self._a_use(numbers), "its group contains another group that is referred to")
+        texts = self.texts[numbers[0]]
+        if texts is None:
+            later = [use for use in self._uses(numbers) if use.start >= node.end]
+            if later:
+                self.refuse(later[0], "its group has many texts, and ends within a part that ends before this place")
+            return {memory: node}
         kept = [(group, text) for group, text in memory if group not in numbers]
         return {
-            frozenset([*kept, *((group, text) for group in numbers)]): Lit(text, node.start, node.end)
-            for text in self.texts[numbers[0]]
+            frozenset([*kept, *((group, text) for group in numbers)]): Lit(text, node.start, node.end) for text in texts
         }
+
+    def _capture(self, node: Capture, memory: Memory) -> Generator[Anything, Anything, Ways]:
+        group, rest = node.items
+        numbers = self.captures[id(group)]
+        if self.within[id(group)] != (frozenset(numbers), frozenset()):
+            self.refuse(self._a_use(numbers), "its group contains another group that is referred to")
+        if any(_is_special(one) for one in (group, rest)):
+            what = "an assertion, an atomic group or an extension"
+            self.refuse(self._a_use(numbers), f"its group has many texts, and {what} stands in it or before this place")
+        self.in_order = False
+        self.open.update(numbers)
+        ways: Ways = yield self.ways(rest, memory)
+        self.open.difference_update(numbers)
+        return {after: Capture(node.label, group, made, node.start, node.end) for after, made in ways.items()}
+
+    def _recall(self, node: Reference) -> Node:
+        if type(node.literal("k")) is not Lit:
+            self.refuse(node, "its group has many texts, and the case of their letters does not count here")
+        self.recalled = self.recalled or (node.start, node.end)
+        contents = self.parser.contents[node.group]
+        return Recall(self.captures[id(contents)][0], contents, node.start, node.end)
+
+    def _with_captures(self, items: list[Node]) -> list[Node]:
+        """The items of a sequence, with each group of many texts and what follows up to its last use as one capture."""
+        out: list[Node] = []
+        i = 0
+        while i < len(items):
+            item, i = items[i], i + 1
+            numbers = self.captures.get(id(item), [])
+            after = items[i:]
+            uses = [k for k, one in enumerate(after) if self.within[id(one)][1].intersection(numbers)]
+            if uses and self.texts[numbers[0]] is None:
+                end = after[uses[-1]].end
+                if any(use.start >= end for use in self._uses(numbers)):
+                    self.refuse(self._uses(numbers)[-1], "its group has many texts, and ends before this place")
+                rest = Cat(after[: uses[-1] + 1], item.end, end)
+                item = Capture(numbers[0], item, rest, item.start, end)
+                self._survey(item)
+                i += uses[-1] + 1
+            out.append(item)
+        return out
 
     def _sequence(self, node: Cat, memory: Memory) -> Generator[Anything, Anything, Ways]:
         found: dict[Memory, _Chain | None] = {memory: None}
-        for item in node.items:
+        for item in self._with_captures(node.items):
             spend(_NODE * len(found))
             if self.within[id(item)][0] and self.in_order:
                 self.in_order = all(self.facts(one).unique for some in found.values() for one in _listed(some))
@@ -194,7 +262,7 @@ class _Writer:
                 for end, made in (yield self.ways(item, before)).items():
                     self._add(after, self._needed(end, item.end), (items, made))
             if len(after) > _MOST_STATES:
-                self.refuse(self._a_use(self.texts), "its groups have too many texts together")
+                raise _TooManyStates
             found = {
                 end: some[0] if len(some) == 1 else (None, _any([_cat(_listed(one)) for one in some], node))
                 for end, some in after.items()
@@ -287,6 +355,20 @@ def _cat(items: list[Node]) -> Node:
 def _any(nodes: Iterable[Node], place: Node) -> Node:
     found = list(nodes)
     return found[0] if len(found) == 1 else Alt(found, place.start, place.end)
+
+
+def _is_special(tree: Node) -> bool:
+    """Whether a tree has anything that a capture cannot hold."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        spend(_COUNTED)
+        if isinstance(node, Look | Edge | EndNl | Boundary | Atomic | Ext):
+            return True
+        if isinstance(node, Rep) and node.mode == "possessive":
+            return True
+        stack += children(node)
+    return False
 
 
 def _texts(node: Node) -> list[str] | None:

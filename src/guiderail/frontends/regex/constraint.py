@@ -140,7 +140,7 @@ def regex(
     Unicode, pass ``flags="u"`` or write ``(?u)`` at the start or ``(?u:…)`` in the pattern.
 
     Everything in both dialects is supported, including look-around and anchors anywhere, except for what no automaton
-    can do: recursion, conditionals and backreferences to a group of more than 64 texts are errors. Beyond the dialects,
+    can do: recursion, conditionals and some backreferences are errors. Beyond the dialects,
     ``\p{…}`` always works, look-behind may have any width, and named groups such as ``(?P<QUOTED_TEXT>)`` are the
     extensions of :mod:`guiderail.frontends.extensions`.
 

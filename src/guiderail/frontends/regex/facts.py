@@ -13,6 +13,7 @@ from guiderail.frontends.regex.syntax import (
     Any,
     Atomic,
     Boundary,
+    Capture,
     Cat,
     Edge,
     EndNl,
@@ -21,6 +22,7 @@ from guiderail.frontends.regex.syntax import (
     Look,
     Node,
     Not,
+    Recall,
     Reference,
     Rep,
     Set,
@@ -59,7 +61,7 @@ class Fact(NamedTuple):
 _ZERO: Final = Fact(0, 0, NONE, NONE, True, True)
 
 
-_MANY: Final = (Cat, Alt, And, Ext)
+_MANY: Final = (Cat, Alt, And, Ext, Capture)
 _ONE: Final = (Rep, Look, Atomic, Not)
 
 
@@ -108,8 +110,10 @@ class Facts:
             return Fact(len(text), len(text), one(text[0]), one(text[-1]), False, True)
         if isinstance(node, Set):
             return Fact(1, 1, node.chars, node.chars, False, True)
-        if isinstance(node, Cat):
+        if isinstance(node, Cat | Capture):
             return self.of_cat(node.items)
+        if isinstance(node, Recall):
+            return self(node.group)._replace(unique=True)  # within its capture, it is one text
         if isinstance(node, Alt):
             return self.of_alt(node.items)
         if isinstance(node, Rep):

@@ -26,6 +26,7 @@ from guiderail.frontends.regex.syntax import (
     And,
     Any,
     Boundary,
+    Capture,
     Cat,
     Edge,
     EndNl,
@@ -34,6 +35,7 @@ from guiderail.frontends.regex.syntax import (
     Look,
     Node,
     Not,
+    Recall,
     Rep,
     Set,
 )
@@ -58,8 +60,19 @@ def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:
         search: whether any text may surround a match.
 
     Raises:
-        PatternError: an atomic group or a repeated assertion cannot be expressed.
+        PatternError: an atomic group, a repeated assertion, or a backreference beside one cannot be expressed.
     """
+    if parsed.recalled is None:
+        return _lower(parsed, b, source, search)
+    try:
+        return _lower(parsed, b, source, search)
+    except CompileError as error:
+        if error.code != "not-regular":
+            raise
+        raise PatternError(error.message, code="regex-backreference", source=source, span=parsed.recalled) from None
+
+
+def _lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:
     emitter = _Emitter(b, source)
     if parsed.atomics:
         facts = Facts()
@@ -239,6 +252,10 @@ class _Emitter:
             return b.complement(handles[0])
         if isinstance(node, Ext):
             return node.build(b, handles)
+        if isinstance(node, Capture):
+            return b.capture(node.label, *handles)
+        if isinstance(node, Recall):
+            return b.recall(node.label)
         if isinstance(node, Look):
             try:
                 return (b.look_behind if node.behind else b.look_ahead)(handles[0], node.negative)

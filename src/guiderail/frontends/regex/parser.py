@@ -49,13 +49,21 @@ def _plain_set(items: str) -> CharSet | None:
 class Parsed:
     """A tree with properties that the lowering needs."""
 
-    __slots__ = ("assertions", "atomics", "in_order", "tree")
+    __slots__ = ("assertions", "atomics", "in_order", "recalled", "tree")
 
-    def __init__(self, tree: Node, assertions: int, atomics: int, in_order: bool = True) -> None:
+    def __init__(
+        self,
+        tree: Node,
+        assertions: int,
+        atomics: int,
+        in_order: bool = True,
+        recalled: tuple[int, int] | None = None,
+    ) -> None:
         self.tree = tree
         self.assertions = assertions  # anchors, boundaries and look-arounds
         self.atomics = atomics  # atomic groups and possessive quantifiers
         self.in_order = in_order  # its alternatives come in the order of the pattern
+        self.recalled = recalled  # the span of a backreference to a group of many texts
 
 
 class Parser:
@@ -134,14 +142,14 @@ class Parser:
                 start = self.stack[-1][3]
                 self.fail("unterminated-group", "this group is never closed; add ')'", start, start + 1)
             tree = self.alternation(len(self.pattern), 0)
-            assertions, in_order = self.assertions, True
             if self.references:
                 from guiderail.frontends.regex.backreferences import written_out
 
-                tree, assertions, in_order = written_out(tree, self)
+                tree, assertions, in_order, recalled = written_out(tree, self)
+                return Parsed(tree, assertions, self.atomics, in_order, recalled)
         except LimitError as error:
             raise in_text(error, self.pattern, (self.at, self.at + 1)) from None
-        return Parsed(tree, assertions, self.atomics, in_order)
+        return Parsed(tree, self.assertions, self.atomics)
 
     def read(self) -> None:
         """Reads the whole pattern, item by item."""
@@ -475,8 +483,7 @@ class Parser:
     def refuse_backreference(self, start: int, end: int, why: str) -> NoReturn:
         self.fail(
             "backreference",
-            f"a backreference needs memory, which no automaton has: {why}; "
-            "write out the possible texts, e.g. (?:'[^']*'|\"[^\"]*\")",
+            f"this backreference cannot be followed: {why}; write out the possible texts, e.g. (?:'[^']*'|\"[^\"]*\")",
             start,
             end,
         )

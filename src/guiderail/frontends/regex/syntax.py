@@ -17,6 +17,7 @@ __all__ = [
     "Any",
     "Atomic",
     "Boundary",
+    "Capture",
     "Cat",
     "Edge",
     "EndNl",
@@ -25,6 +26,7 @@ __all__ = [
     "Look",
     "Node",
     "Not",
+    "Recall",
     "Reference",
     "Rep",
     "Set",
@@ -205,6 +207,30 @@ class Reference(Node):
 
 
 # Made by the rewriting only, never by the parser.
+class Capture(Node):
+    """A group, and what follows it up to its last recall: its two ``items``. ``label`` tells captures apart."""
+
+    __slots__ = ("items", "label")
+
+    def __init__(self, label: int, group: Node, rest: Node, start: int, end: int) -> None:
+        self.label = label
+        self.items = [group, rest]
+        self.start = start
+        self.end = end
+
+
+class Recall(Node):
+    """The text that the ``group`` of a capture has matched."""
+
+    __slots__ = ("group", "label")
+
+    def __init__(self, label: int, group: Node, start: int, end: int) -> None:
+        self.label = label
+        self.group = group
+        self.start = start
+        self.end = end
+
+
 class And(Node):
     """The span matches all items."""
 

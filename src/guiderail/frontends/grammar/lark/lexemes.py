@@ -15,7 +15,7 @@ from typing import Any
 from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraints.constraint import AllOf, Complement, Constraint, Literal
-from guiderail.errors import CompileError, GuiderailError, LimitError
+from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
 from guiderail.frontends.grammar.analysis import ConstraintFacts
 from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, first_match
 from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
@@ -116,6 +116,7 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
     try:
         letters = pattern.type == "str" and pattern.flags == _ANY_CASE
         constraint = regex(re.escape(pattern.value), flags="i") if letters else regex(text)
+        _check_memory(constraint)
     except GuiderailError as error:
         raise relocated(error, f"the terminal {shown}: ", **place(name)) from error
     rank = _rank(definition)
@@ -146,6 +147,17 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
     if pattern.min_width == 0:
         _drop_empty(lexeme)
     return lexeme
+
+
+def _check_memory(pattern: Regex) -> None:
+    if span := pattern._parsed.recalled:
+        raise PatternError(
+            "a lexer has no memory for a group of more than 64 texts; write out the possible texts, or give this part "
+            "as a constraint, which has no lexer",
+            code="regex-backreference",
+            source=pattern.pattern,
+            span=span,
+        )
 
 
 def _words(constraint: Regex, pattern: Any) -> Reserved | None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 from guiderail import _core
-from guiderail.errors import GuiderailError, LimitError
+from guiderail.errors import GuiderailError, LimitError, PatternError
 from guiderail.frontends.json_schema.documents.dialects import HOLDERS, REFERENCE, TYPE, groups_of, inner_schemas
 from guiderail.frontends.json_schema.documents.resources import Resources, is_uri
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference, at_pointer
@@ -123,6 +123,11 @@ class _Evaluating:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, PatternError) and error.source in self._document.recalled:
+            pointer, keyword = self._document.recalled[error.source]
+            raise SchemaError(
+                f"{keyword}: {error.message}", code=error.code, pointer=pointer, source=error.source, span=error.span
+            ) from None
         if isinstance(error, SelfReference):
             raise self._document.infinite_reference(error.schema) from None
         if isinstance(error, RecursionError):
@@ -153,6 +158,7 @@ class Document:
         self.current: Node | None = None
         self.too_deep: str | None = None  # where the interpreter's stack ended
         self.unsupported: list[tuple[str, str, str]] = []  # pointer, keyword, reason
+        self.recalled: dict[str, tuple[str, str]] = {}  # pointer, keyword, by pattern: see check_memory()
         self.chain: set[int] = set()  # references being followed
         self._same: dict[tuple[Scope, bytes], Term] = {}
         self._scopes: dict[tuple[object, ...], Scope] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, Final
 
-from guiderail.errors import CompileError, GuiderailError, LimitError
+from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
 from guiderail.frontends.json_schema.documents.dialects import (
     ARRAY,
     BRANCH,
@@ -42,6 +42,7 @@ from guiderail.frontends.json_schema.normal_form.shape import (
 from guiderail.frontends.json_schema.values.digit_counts import DIGIT_COUNTS, MOST_DIGITS, with_digits
 from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.frontends.json_schema.values.overlap import common_beginning
+from guiderail.frontends.json_schema.values.patterns import recalling
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.callers import outside
 from guiderail.support.texts import has_surrogate, shown
@@ -285,7 +286,13 @@ def _strings(node: Node) -> Strings:
 def read_pattern(node: Node, keyword: str, pattern: str) -> Strings | None:
     """The strings in which a pattern is found; None if it cannot be enforced and that is not to be an error."""
     try:
-        return Strings.pattern(pattern)
+        strings = Strings.pattern(pattern)
+        if (found := recalling(strings)) is not None:
+            document = node.scope.document
+            if document.options.on_unsupported != "error":  # other conditions on the string might not go with it
+                raise PatternError("a backreference to a group of more than 64 texts", code="regex-backreference")
+            document.recalled.setdefault(found.pattern, (f"{document.where()}/{keyword}", keyword))
+        return strings
     except (CompileError, LimitError) as error:
         if isinstance(error, LimitError) and out_of_work(error):
             raise

@@ -13,19 +13,26 @@ the first of these readers that applies, as a search without flags:
 
 ``(?i:…)`` ignores case as the reader does: with ``u``, ``s`` also matches ``ſ``; in the others, it does not.
 
-If a pattern is well-formed but cannot become an automaton (a backreference), the reader that understood it rejects it.
+If a pattern is well-formed but cannot become an automaton (some backreferences), the reader that understood it rejects
+it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from guiderail.errors import PatternError
 from guiderail.frontends.regex import Regex, regex
+from guiderail.frontends.regex.facts import Facts
 from guiderail.frontends.regex.foreign import foreign_escape
 from guiderail.support.caches import cached, text_weight
 
-__all__ = ["read_pattern"]
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema.values.strings import Strings
+
+__all__ = ["check_memory", "read_pattern", "recalling"]
 
 _BEYOND_CLASSES = re.compile(r"\\(?:(z)|.)|\[(?:[^\]\\]|\\.)*\]|(\{,\d+\})", re.DOTALL)
 _BEYOND = {
@@ -74,3 +81,34 @@ def read_pattern(pattern: str) -> Regex:
 def _python(pattern: str) -> Regex:
     plain = _BEYOND_CLASSES.sub(lambda match: "\\Z" if match[1] == "z" else match[0], pattern)
     return regex(plain, dialect="python", flags="a", mode="search")
+
+
+def recalling(strings: Strings) -> Regex | None:
+    """The pattern of a set, or of its complement, if it has a backreference to a group of many texts."""
+    pattern = strings._parts[0] if strings._kind == "atom" else None
+    return pattern if isinstance(pattern, Regex) and pattern._parsed.recalled else None
+
+
+def check_memory(parts: Sequence[Strings]) -> Sequence[Strings]:
+    """The parts of an intersection, or a complement, without a least length that a backreference's pattern implies.
+
+    What is remembered of a text may be of any length, so the states of such a pattern beside others are too many.
+
+    Raises:
+        PatternError: such a pattern stands beside other conditions, or is negated (``regex-backreference``).
+    """
+    for part in parts:
+        if (pattern := recalling(part)) is None:
+            continue
+        least = Facts()(pattern._parsed.tree).least
+        kept = [one for one in parts if one._kind != "length" or one._parts[1] is not None or one._parts[0] > least]
+        if len(kept) == 1 and part._parts[2]:
+            return kept
+        raise PatternError(
+            "a backreference to a group of more than 64 texts stands only in a pattern that is the only condition on a "
+            "string, and not negated; put the conditions into the pattern, or write out the possible texts",
+            code="regex-backreference",
+            source=pattern.pattern,
+            span=pattern._parsed.recalled,
+        )
+    return parts

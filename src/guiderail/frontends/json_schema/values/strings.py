@@ -24,7 +24,7 @@ from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.values.formats import FORMATS, FormatTexts
-from guiderail.frontends.json_schema.values.patterns import read_pattern
+from guiderail.frontends.json_schema.values.patterns import check_memory, read_pattern
 from guiderail.frontends.json_schema.values.programs import begin_apart, program_of
 from guiderail.frontends.json_schema.values.string_counts import counted, listed
 from guiderail.frontends.regex import Regex, charsets
@@ -319,10 +319,13 @@ class Strings:
             narrow, wide, positive = parts
             if positive:
                 return int(narrow._lower(b))
+            check_memory((self,))
             if wide is narrow:
                 return b.complement(Strings("atom", (narrow, wide, True)).lower(b, memo))
             return b.complement(wide._lower(b))
-        handles = [part.lower(b, memo) for part in parts]
+        handles = [part.lower(b, memo) for part in (check_memory(parts) if kind == "and" else parts)]
+        if len(handles) == 1:
+            return handles[0]
         return b.intersection(handles) if kind == "and" else b.union(handles)
 
     def __repr__(self) -> str:
