@@ -171,9 +171,14 @@ class Constraint:
         Raises:
             CompileError: ``saved-file``: the file cannot be written; or the constraint cannot be expressed.
             LimitError: compiling it exceeds a limit.
+            ArgumentError: ``vocabulary`` is not one.
         """
         from guiderail.constraints.saving import save
 
+        if vocabulary is not None:
+            from guiderail.vocabulary.adapted import vocabulary_of
+
+            vocabulary = vocabulary_of(vocabulary)
         save(self, path, vocabulary)
 
     def reading(self) -> Reading:
