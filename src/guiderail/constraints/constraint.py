@@ -91,7 +91,8 @@ class Constraint:
 
         A JSON Schema without ``property_order`` takes its properties in the order of the schema. JSON without a
         ``layout`` is spaced as ``json.dumps`` spaces it: ``{"a": 1, "b": [2, 3]}``. A keyword of a Lark grammar that
-        matches in any case is written in one case.
+        matches in any case is written in one case. Of an intersection, the first part with open options is decided,
+        unless the others rule that out.
         """
         return self
 
@@ -175,10 +176,6 @@ class Constraint:
         """
         from guiderail.constraints.saving import save
 
-        if vocabulary is not None:
-            from guiderail.vocabulary.adapted import vocabulary_of
-
-            vocabulary = vocabulary_of(vocabulary)
         save(self, path, vocabulary)
 
     def reading(self) -> Reading:
@@ -312,6 +309,11 @@ class AllOf(_Composed):
 
     def _lower(self, b: _core.Builder) -> int:
         return b.intersection(lowered(self.parts, b))
+
+    def as_written(self) -> Constraint:
+        from guiderail.constraints.preferred import intersection_as_written
+
+        return intersection_as_written(self)
 
     def __repr__(self) -> str:
         return " & ".join(f"({p!r})" if isinstance(p, AnyOf) else repr(p) for p in self.parts)
