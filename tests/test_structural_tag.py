@@ -6,6 +6,7 @@ import json
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
 import guiderail as gr
@@ -238,6 +239,11 @@ def test_a_trigger_that_straddles_tokens(read: list[str], allowed: list[str], fo
         (wrapped({"type": "any_tokens", "exclude_tokens": [""]}), "structural-tag", "#/format/exclude_tokens/0"),
         (wrapped({"type": "dispatch", "rules": [["a", ANY], ["a", ANY]]}), "structural-tag-trigger", "#/format"),
         (wrapped({"type": "dispatch", "rules": [["a"]]}), "structural-tag", "#/format/rules/0"),
+        (wrapped({"type": "dispatch", "rules": [["a", ANY]], "excludes": ["b", "a"]}), "structural-tag-trigger",
+         "#/format/excludes/1"),
+        (wrapped({**TRIGGERED, "excludes": TRIGGERED["triggers"]}), "structural-tag-trigger", "#/format/excludes/0"),
+        ({"type": np.array([1, 2])}, "structural-tag-type", "#"),
+        (wrapped({**TRIGGERED, "tags": [{**CALL, "type": np.array([1, 2])}]}), "structural-tag", "#/format/tags/0"),
         ({"type": "structural_tag", "structures": [{"begin": "a", "end": "b"}], "triggers": ["a"]}, "structural-tag",
          "#/structures/0"),
     ],
