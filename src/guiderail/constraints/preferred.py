@@ -8,27 +8,24 @@ they are. If they rule that form out, nothing is decided.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import methodcaller
 
 from guiderail import _core
-from guiderail.constraints.constraint import AllOf, Constraint, _Composed
+from guiderail.constraints.constraint import _AS_WRITTEN, AllOf, Constraint, _Composed
 from guiderail.constraints.sharing import each, lowered
 
 __all__ = ["Preferred", "intersection_as_written"]
 
-_AS_WRITTEN = methodcaller("as_written")
-
 
 @dataclass(frozen=True, slots=True)
 class Preferred(_Composed):
-    """Matches ``usual``, which is narrower than ``any``; or ``any``, if no text matches ``usual``."""
+    """Matches ``usual``, which is narrower than ``whole``; or ``whole``, if no text matches ``usual``."""
 
+    whole: Constraint
     usual: Constraint
-    any: Constraint
 
     def _lower(self, b: _core.Builder) -> int:
         usual = lowered((self.usual,), b)[0]
-        return lowered((self.any,), b)[0] if b.is_empty(usual) else usual
+        return lowered((self.whole,), b)[0] if b.is_empty(usual) else usual
 
     def as_written(self) -> Preferred:
         return self
@@ -42,5 +39,5 @@ def intersection_as_written(made: AllOf) -> Constraint:
     for at, part in enumerate(made.parts):
         written = each((part,), _AS_WRITTEN, _AS_WRITTEN)[0]
         if written is not part and written != part:
-            return Preferred(replace(made, parts=(*made.parts[:at], written, *made.parts[at + 1 :])), made)
+            return Preferred(made, replace(made, parts=(*made.parts[:at], written, *made.parts[at + 1 :])))
     return made
