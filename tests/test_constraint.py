@@ -355,6 +355,7 @@ A, B = gr.regex("a+"), gr.regex("b+")
         (gr.literal("abc").limited_to(2), "both literal('abc') and repeat(any_character(), 0, 2)"),
         (~gr.any_text() + "x", "no text matches ~(any_text())"),
         (gr.infill(A, before="b"), "no text matches infill(regex('a+'), 'b', '')"),
+        (gr.grammar("start: [start] A\nA: /x/") + (A & B), "both regex('a+') and regex('b+')"),
         (gr.special_token("<x>") + (A & B), "both regex('a+') and regex('b+')"),
         ((gr.json_schema({"type": "null"}) & gr.regex(r"\\d")).as_written(), "and regex('\\\\\\\\d')"),
         (A & gr.choice(["b" * 500]), "both regex('a+') and choice(['bbbbbbb"),

@@ -41,11 +41,17 @@ class _Blame:
         with self.walk:
             return lowered(parts, self.builder)
 
+    def is_empty(self, e: int) -> bool:
+        try:
+            return self.builder.is_empty(e)
+        except CompileError:  # recursive rules, which have a text: grammars and schemas without one are refused
+            return False
+
     def of(self, constraint: Constraint) -> str:
         while True:
             parts = tuple(_parts(constraint))
             handles = self.handles(parts)
-            inner = next((p for p, e in zip(parts, handles, strict=True) if self.builder.is_empty(e)), None)
+            inner = next((p for p, e in zip(parts, handles, strict=True) if self.is_empty(e)), None)
             if inner is None:
                 break
             constraint = inner
