@@ -58,6 +58,18 @@ DIFFERENCES = [
         False,
         id="'conforms to a JSON Schema', in any order: it says itself that presence is not checked then",
     ),
+    pytest.param(
+        {"type": "dispatch", "rules": [["b", text("y")], ["aba", text("x")]]},
+        "abx",
+        False,
+        id="'when a pattern is matched': it misses one inside the beginning of another",
+    ),
+    pytest.param(
+        {"type": "dispatch", "rules": [["ab", text("y")]], "excludes": ["b"]},
+        "aby",
+        True,
+        id="'excludes' are about free text: a pattern that contains one is never matched",
+    ),
 ]
 
 
