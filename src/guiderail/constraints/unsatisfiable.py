@@ -69,6 +69,9 @@ def _shown(constraint: Constraint) -> str:
 
 def _parts(constraint: Constraint) -> Iterator[Constraint]:
     """The parts of which one may be to blame: any of these, or all that are alternatives."""
+    if isinstance(constraint, AllOf):
+        yield from constraint.parts
+        return
     if not isinstance(constraint, _Composed):
         return
     for one in fields(constraint):  # type: ignore[arg-type]
