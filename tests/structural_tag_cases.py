@@ -243,6 +243,27 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "tags_with_separator exactly one": ({**ITEMS, "at_least_one": True, "stop_after_first": True}, LISTS),
     "tags_with_separator empty": ({**ITEMS, "separator": ""}, LISTS),
     "dispatch": (DISPATCH, DISPATCHED),
+    **{
+        f"dispatch {name}": ({"type": "dispatch", "rules": [[pattern, text(rest)] for pattern, rest in rules]}, texts)
+        for name, rules, texts in [
+            ("prefix first", [("b", "x"), ("baa", "y")], ["bx", "baay", "baax", "ccbaay", "abx", "aa", "b", "baa"]),
+            ("prefix last", [("baa", "y"), ("b", "x")], ["bx", "baay", "baax", "ccbaay", "abx", "aa", "b", "baa"]),
+            ("suffix", [("ab", "x"), ("b", "y")], ["abx", "aby", "by", "ccabx", "ccaby", "ccby", "bx"]),
+            ("inside", [("b", "y"), ("aba", "x")], ["abax", "aby", "by", "abaxby", "aba", "bx"]),
+            ("overlap", [("ab", "x"), ("ba", "y")], ["abx", "bay", "babx", "baybax", "aba", "abax"]),
+        ]
+    },
+    "dispatch excludes what ends with a pattern": (
+        {"type": "dispatch", "rules": [["b", text("y")]], "excludes": ["ab"]}, ["by", "aby", "cby", "a", "ab", "a by"],
+    ),
+    "triggered_tags with triggers that end together": (
+        {
+            "type": "triggered_tags",
+            "triggers": ["f", "<f"],
+            "tags": [tag("<f", text("x"), ">"), tag("f", text("y"), ">")],
+        },
+        ["<fx>", "<fy>", "fy>", "fx>", "a<fx>", "<"],
+    ),
     "dispatch once": ({**DISPATCH, "loop": False}, DISPATCHED),
     "dispatch excludes": ({**DISPATCH, "excludes": ["stop"]}, DISPATCHED),
     "dispatch up to an end": (

@@ -337,3 +337,42 @@ def test_long_chains_of_operators_are_flat() -> None:
     one, all_of_them = reduce(or_, words), reduce(add, words)
     assert one.matches("w4999 ") and not one.matches("w5000 ")
     assert all_of_them.matches("".join(f"w{i} " for i in range(5_000)))
+
+
+A, B = gr.regex("a+"), gr.regex("b+")
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (A & B, "no text matches both regex('a+') and regex('b+')"),
+        ("x" + (A & "ab" & ~B).optional().repeat(1) + (A & B), "both regex('a+') and regex('b+')"),
+        (A & gr.regex(".*c|b*") & gr.regex(".*d|[ab]*"), "both regex('a+') and regex('.*c|b*')"),
+        (gr.regex("a|b") & gr.regex("b|c") & gr.regex("c|a"), "all of regex('a|b'), regex('b|c'), regex('c|a')"),
+        ((A & B) | gr.nothing(), "both regex('a+') and regex('b+')"),
+        (gr.separated_by(A, gr.nothing(), 2), "no text matches nothing()"),
+        (gr.delimited_subsequence_of(["a", A & B], ",", min=2), "both regex('a+') and regex('b+')"),
+        (gr.literal("abc").limited_to(2), "both literal('abc') and repeat(any_character(), 0, 2)"),
+        (~gr.any_text() + "x", "no text matches ~(any_text())"),
+        (gr.infill(A, before="b"), "no text matches infill(regex('a+'), 'b', '')"),
+        (gr.grammar("start: [start] A\nA: /x/") + (A & B), "both regex('a+') and regex('b+')"),
+        (gr.special_token("<x>") + (A & B), "both regex('a+') and regex('b+')"),
+        ((gr.json_schema({"type": "null"}) & gr.regex(r"\\d")).as_written(), "and regex('\\\\\\\\d')"),
+        (A & gr.choice(["b" * 500]), "both regex('a+') and choice(['bbbbbbb"),
+    ],
+)
+def test_the_part_that_nothing_matches(made: gr.Constraint, why: str) -> None:
+    vocabulary = gr.Vocabulary([b"a", b"b", b"x", b"<x>"], special_tokens={"<x>": 3}, stop_token_ids=[])
+    with pytest.raises(CompileError, match=r"^the constraint matches no text at all, .*: no text matches") as caught:
+        gr.compile(made, vocabulary)
+    assert caught.value.code == "unsatisfiable" and why in str(caught.value)
+    assert len(str(caught.value)) < 400 and not made.matches("a")
+
+
+@pytest.mark.parametrize(
+    ("part", "way_out"),
+    [(b"a", "value.decode()"), (None, "gr.empty()"), (3, "gr.literal(str(value))"), (int, "gr.python_type")],
+)
+def test_what_to_write_in_place_of_a_part(part: Any, way_out: str) -> None:
+    with pytest.raises(CompileError, match=re.escape(way_out)):
+        gr.literal("a") | part

@@ -247,7 +247,11 @@ FUNCTIONS: dict[str, tuple[str, list[str], list[str]]] = {  # grammar, texts of 
     ),
     "free text": ("root ::= TagDispatch(loop_after_dispatch=true)", ["", "any"], []),
     "tags that end together": (
-        'root ::= TagDispatch(("ab", x), ("b", y))\nx ::= "1"\ny ::= "2"', ["ab1", "ab2"], ["cb1"],
+        'root ::= TagDispatch(("ab", x), ("b", y))\nx ::= "1"\ny ::= "2"', ["ab1", "b2", "cb2"], ["ab2", "cb1"],
+    ),
+    "a tag inside another": (
+        'root ::= TagDispatch(("b", x), ("abca", y))\nx ::= "1"\ny ::= "2"',
+        ["b1", "ab1", "abca2", "a abca2 b1"], ["b2", "bca2", "abca1", "abc2", "abca", "b"],
     ),
     "chunks": ('root ::= "x" Substring("ab", "cd") "y"', ["xy", "xaby", "xabcdy"], ["xbcy", "xacdy"]),
     "no chunks": ("root ::= Substring()", [""], ["a"]),

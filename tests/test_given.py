@@ -117,6 +117,32 @@ def test_the_text_around_an_infill_decides_the_layout(around: tuple[str, str]) -
     assert takes(as_constraint(gr.infill(size, before=before, after=after)), ("3", "x")) == [True, False]
 
 
+FLAT = {**SIZE, "additionalProperties": False}
+TURNED = {**FLAT, "properties": dict(reversed(FLAT["properties"].items()))}
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (lambda s, t: s & gr.any_text(), [True, False, False]),
+        (lambda s, t: s.limited_to(20), [True, False, False]),
+        (lambda s, t: s & gr.regex("[^ ]*"), [False, False, True]),  # no text with the usual spaces
+        (lambda s, t: s & gr.regex(r'\{"h".*'), [False, True, False]),  # nor in the usual order
+        (lambda s, t: s & t, [True, False, False]),  # the first schema decides on the order
+        (lambda s, t: t & s, [False, True, False]),
+        (lambda s, t: ~gr.regex(".* .*") & s, [False, False, True]),
+    ],
+)
+def test_one_part_of_an_intersection_decides_how_it_is_written(made: Any, expected: list[bool]) -> None:
+    both = made(gr.json_schema(FLAT), gr.json_schema(TURNED))
+    written = as_constraint(both)
+    texts = (DECLARED, OTHER, COMPACT)
+    assert [written.matches(text) for text in texts] == expected
+    assert all(both.matches(text) for text, one in zip(texts, expected, strict=True) if one)
+    assert written.as_written() is written and pickle.loads(pickle.dumps(written)) == written
+    assert gr.compile(written, VOCABULARY).matcher().accept_string(texts[expected.index(True)])
+
+
 def test_a_type_remembers_how_it_is_written() -> None:
     written = as_constraint(gr.python_type(Size, defaults="write"))
     assert isinstance(written, gr.PythonType) and written.read(MIXED) == Size(3, 4)

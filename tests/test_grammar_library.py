@@ -316,6 +316,8 @@ def test_statements_of_sql() -> None:
         ("sql", {"statements": ["select", "merge"]}, "not 'merge'"),
         ("sql", {"statements": []}, "at least one"),
         ("xml", {"elements": ["a b"]}, "not 'a b'"),
+        ("xml", {"elements": []}, "elements needs at least one name; None allows any"),
+        ("xml", {"attributes": b""}, "attributes must be ASCII names that XML does not reserve, not b''"),
         ("xml", {"elements": ["xmlns"]}, "not 'xmlns'"),
         ("xml", {"attributes": ["xmlish"]}, "not 'xmlish'"),
         ("xml", {"attributes": ["x", "x"]}, "attributes lists a name twice"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+import subprocess
+import sys
+import textwrap
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -103,3 +106,19 @@ def test_what_is_refused(make, kind, code):
 def test_a_surrogate_is_no_text():
     with pytest.raises(gr.GuiderailError):
         gr.infill(gr.regex("a"), before="\ud800")
+
+
+def test_a_class_in_place_of_a_text() -> None:
+    # CPython 3.11 releases an object too often at `x.encode()` if x is the class `str`, once it has been a text
+    # there often; so this runs in a process of its own
+    code = """
+        import guiderail as gr
+        for i in range(20):
+            gr.infill(["aab"], before="a" * i)
+        for i in range(3000):
+            try:
+                gr.infill(["aab"], after=str)
+            except gr.ArgumentError as error:
+                assert "after: str" in str(error)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

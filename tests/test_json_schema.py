@@ -634,6 +634,8 @@ def test_the_limit_names_the_place() -> None:
         {"max_integer_digits": 3_000_000},
         {"max_fraction_digits": 10_001},
         {"indent": 2**31 - 1, "layout": "indented"},
+        {"indent": 4},
+        {"indent": 0, "layout": "compact"},
         {"separators": (";", ":")},
         {"separators": ","},
         {"colour": "red"},

@@ -330,6 +330,9 @@ def test_options_that_have_no_meaning() -> None:
     for options in ({"escapes": "all"}, {"layout": "free"}, {"separators": (",", ":")}):
         with pytest.raises(gr.CompileError, match="YAML has one layout"):
             gr.json_schema(True, notation="yaml", **options).matches("1")
+    for more in ({"integers": "any"}, {"layout": "indented", "indent": 4}):
+        with pytest.raises(gr.CompileError, match="YAML has two spaces a level"):
+            gr.json_schema(True, notation="yaml", **more).matches("1")
     with pytest.raises(gr.CompileError, match="canonical"):
         gr.json_schema(True, notation="python", escapes="all").matches("1")
     with pytest.raises(gr.CompileError):

@@ -186,6 +186,13 @@ def test_no_file(tmp_path: Path) -> None:
         gr.literal("a").save(tmp_path / "none" / "x.rail")
 
 
+@pytest.mark.parametrize("wrong", [0, [], b"", gr.Vocabulary])
+def test_what_is_no_vocabulary(tmp_path: Path, wrong: Any) -> None:
+    with pytest.raises(gr.ArgumentError, match="vocabulary"):
+        gr.literal("a").save(tmp_path / "x.rail", vocabulary=wrong)
+    assert not (tmp_path / "x.rail").exists()
+
+
 def checked(contents: bytes) -> bytes:
     """Returns a file of these contents with a valid checksum."""
     head = b"\x89RAIL\r\n\x1a\x01\0\0\0\x01\0\0\0" + len(contents).to_bytes(8, "little") + contents

@@ -6,6 +6,7 @@ import json
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
 import guiderail as gr
@@ -56,6 +57,18 @@ DIFFERENCES = [
         '{"name": "B", "name": "B"}',
         False,
         id="'conforms to a JSON Schema', in any order: it says itself that presence is not checked then",
+    ),
+    pytest.param(
+        {"type": "dispatch", "rules": [["b", text("y")], ["aba", text("x")]]},
+        "abx",
+        False,
+        id="'when a pattern is matched': it misses one inside the beginning of another",
+    ),
+    pytest.param(
+        {"type": "dispatch", "rules": [["ab", text("y")]], "excludes": ["b"]},
+        "aby",
+        True,
+        id="'excludes' are about free text: a pattern that contains one is never matched",
     ),
 ]
 
@@ -238,6 +251,11 @@ def test_a_trigger_that_straddles_tokens(read: list[str], allowed: list[str], fo
         (wrapped({"type": "any_tokens", "exclude_tokens": [""]}), "structural-tag", "#/format/exclude_tokens/0"),
         (wrapped({"type": "dispatch", "rules": [["a", ANY], ["a", ANY]]}), "structural-tag-trigger", "#/format"),
         (wrapped({"type": "dispatch", "rules": [["a"]]}), "structural-tag", "#/format/rules/0"),
+        (wrapped({"type": "dispatch", "rules": [["a", ANY]], "excludes": ["b", "a"]}), "structural-tag-trigger",
+         "#/format/excludes/1"),
+        (wrapped({**TRIGGERED, "excludes": TRIGGERED["triggers"]}), "structural-tag-trigger", "#/format/excludes/0"),
+        ({"type": np.array([1, 2])}, "structural-tag-type", "#"),
+        (wrapped({**TRIGGERED, "tags": [{**CALL, "type": np.array([1, 2])}]}), "structural-tag", "#/format/tags/0"),
         ({"type": "structural_tag", "structures": [{"begin": "a", "end": "b"}], "triggers": ["a"]}, "structural-tag",
          "#/structures/0"),
     ],

@@ -350,7 +350,7 @@ def test_schemas_without_a_document() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"layout": "wide"}, {"indent": -1}, {"indent": 2**31 - 1}, {"max_orders": 0}, {"nothing": 1},
+        {"layout": "wide"}, {"indent": -1}, {"indent": 4}, {"indent": 2**31 - 1}, {"max_orders": 0}, {"nothing": 1},
         {"declaration": 1}, {"wildcard_names": "x"}, {"wildcard_names": ["a b"]}, {"root": ""}, {"root": []},
         {"version": "2.0"}, {"max_occurs": True},
     ],

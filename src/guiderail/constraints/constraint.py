@@ -91,7 +91,7 @@ class Constraint:
 
         A JSON Schema without ``property_order`` takes its properties in the order of the schema. JSON without a
         ``layout`` is spaced as ``json.dumps`` spaces it: ``{"a": 1, "b": [2, 3]}``. A keyword of a Lark grammar that
-        matches in any case is written in one case.
+        matches in any case is written in one case. Of an intersection, the first part that can be is decided.
         """
         return self
 
@@ -171,6 +171,7 @@ class Constraint:
         Raises:
             CompileError: ``saved-file``: the file cannot be written; or the constraint cannot be expressed.
             LimitError: compiling it exceeds a limit.
+            ArgumentError: ``vocabulary`` is not one.
         """
         from guiderail.constraints.saving import save
 
@@ -304,9 +305,19 @@ class AnyOf(_Composed):
 @dataclass(frozen=True, slots=True)
 class AllOf(_Composed):
     parts: tuple[Constraint, ...]
+    usual: Constraint | None = None  # narrower, and matched in its place if that leaves any text
 
     def _lower(self, b: _core.Builder) -> int:
-        return b.intersection(lowered(self.parts, b))
+        usual = b.EMPTY if self.usual is None else lowered((self.usual,), b)[0]
+        return b.intersection(lowered(self.parts, b)) if b.is_empty(usual) else usual
+
+    def as_written(self) -> Constraint:
+        # Only one part decides: schemas may differ in their orders, and a pattern may have no room for usual spaces.
+        for at, part in enumerate(self.parts if self.usual is None else ()):
+            written = each((part,), _AS_WRITTEN, _AS_WRITTEN)[0]
+            if written is not part and written != part:
+                return replace(self, usual=AllOf((*self.parts[:at], written, *self.parts[at + 1 :])))
+        return self
 
     def __repr__(self) -> str:
         return " & ".join(f"({p!r})" if isinstance(p, AnyOf) else repr(p) for p in self.parts)
@@ -479,10 +490,9 @@ def choice(options: Iterable[str]) -> Constraint:
     for at, item in enumerate(items):
         if not isinstance(item, str):
             raise CompileError(f"choice takes strings, but option {at} is {shown(item)}", code="bad-choice")
+        utf8(item)
     if not items:
         raise CompileError("choice needs at least one option", code="bad-choice")
-    for item in items:
-        utf8(item)
     return Choice(tuple(dict.fromkeys(items)))
 
 
@@ -585,7 +595,6 @@ def special_token(*names: str | int) -> Constraint:
     good = [isinstance(n, str) or (isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**31) for n in names]
     if not names or not all(good):
         raise CompileError("special_token takes one or more tokens, each by its text or its id", code="bad-token")
-    for name in names:
-        if isinstance(name, str):
-            utf8(name)
+    for name in (name for name in names if isinstance(name, str)):
+        utf8(name)
     return SpecialToken(names)

@@ -42,7 +42,12 @@ def save(
     Raises:
         CompileError: ``saved-file``: the file cannot be written; and as for :meth:`Constraint.program`.
         LimitError: as for :meth:`Constraint.program`.
+        ArgumentError: ``special`` is not a vocabulary.
     """
+    if special is not None and not isinstance(special, SpecialTokens):
+        from guiderail.vocabulary.adapted import vocabulary_of
+
+        special = vocabulary_of(special)
     contents = program_file(constraint, special)
     target = os.fspath(path)
     with file_errors(f"the constraint cannot be written to {target}", CompileError, "saved-file"):

@@ -13,6 +13,7 @@ from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.program import FUEL, MAX_NODES, build_program
 from guiderail.constraints.special_tokens import special_tokens_of
+from guiderail.constraints.unsatisfiable import explained
 from guiderail.errors import CompileError
 from guiderail.frontends.given import constraint_of
 from guiderail.matching.matcher import Matcher
@@ -107,7 +108,11 @@ class Guide:
             named.update(symbol.tokens if isinstance(symbol, _core.TokenSet) else [symbol])
         known = {name: special[name] for name in named if isinstance(name, str) and name in special}
         self._continuations: dict[tuple[int, int, int], list[str]] = {}
-        self.core = _core.Guide(program, vocabulary.core, known, options.max_memory)
+        try:
+            self.core = _core.Guide(program, vocabulary.core, known, options.max_memory)
+        except CompileError as error:
+            with special_tokens_of(vocabulary):
+                raise explained(error, constraint) from None
         if options.canonical:
             self.core.require(vocabulary.spelling)
         if options.prepare:

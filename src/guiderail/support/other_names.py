@@ -104,7 +104,11 @@ def as_part(value: object) -> str:
         return "pass gr.regex(pattern)"
     if isinstance(value, Mapping):
         return "pass gr.json_schema(schema)"
-    if value is None or isinstance(value, type):
+    if isinstance(value, bytes | bytearray):
+        return "pass value.decode()"
+    if value is None:
+        return "leave it out, or pass gr.empty() for the empty text"
+    if isinstance(value, type):
         return "pass gr.python_type(…) for the values of a type"
     return "wrap it, e.g. gr.literal(str(value))"
 

@@ -24,7 +24,7 @@ def utf8(text: str) -> bytes:
         PatternError: ``lone-surrogate``, with its position.
     """
     try:
-        return text.encode()
+        return str.encode(text)  # CPython 3.11 may crash at `text.encode()` if it is given the class `str`
     except UnicodeEncodeError as error:
         half = text[error.start]
         raise PatternError(

@@ -16,14 +16,13 @@ from guiderail.constraints.constraint import (
     Choice,
     Complement,
     Constraint,
-    Literal,
-    Repetition,
     Sequence,
     TokenSet,
     any_character,
     any_text,
 )
 from guiderail.constraints.special_tokens import current_special_tokens
+from guiderail.constraints.triggers import before_any, up_to
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.build import choice, repetition, sequence
@@ -239,11 +238,12 @@ def _tag_dispatch(reader: Reader, given: _Arguments) -> Expression:
         reader.fail("a tag cannot be excluded; leave it out of excludes", given.begin, given.end)
     stops = _texts(reader, given, named.get("stop_str", ()), "the texts of stop_str")
     forbidden = tuple(dict.fromkeys((*tags, *stops, *excludes)))
-    late = _late(forbidden)  # one object, so that what is asked of it is found once for all tags
+    late = before_any(forbidden)  # one object, so that what is asked of it is found once for all tags
     led: list[Expression] = [
-        syntax.Sequence((Embedded(_up_to(tag, late)), rule)) for tag, (_, rule) in zip(tags, pairs, strict=True)
+        syntax.Sequence((Embedded(up_to(tag, forbidden, late)), rule))
+        for tag, (_, rule) in zip(tags, pairs, strict=True)
     ]
-    ends: list[Expression] = [Embedded(_up_to(stop, late)) for stop in stops]
+    ends: list[Expression] = [Embedded(up_to(stop, forbidden, late)) for stop in stops]
     if named.get("stop_eos", True):
         ends.append(Embedded(_without(forbidden)))
     if named.get("loop_after_dispatch", True):
@@ -273,17 +273,6 @@ def _without(texts: tuple[str, ...]) -> Constraint:
     if not texts:
         return any_text()
     return Complement(Sequence((any_text(), Choice(texts), any_text())))
-
-
-def _late(forbidden: tuple[str, ...]) -> Constraint:
-    """Any text in which nothing forbidden ends before the last character."""
-    some = Repetition(any_character(), 1, None)
-    return Complement(Sequence((any_text(), Choice(forbidden), some)))
-
-
-def _up_to(text: str, late: Constraint) -> Constraint:
-    """Any text with this ending that is ``late``."""
-    return AllOf((Sequence((any_text(), Literal(text))), late))
 
 
 FUNCTIONS: dict[str, Callable[[Reader, _Arguments], Expression]] = {

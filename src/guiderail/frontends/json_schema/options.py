@@ -34,6 +34,7 @@ _OPEN_CHOICES: dict[str, tuple[str, ...]] = {  # or None: models write fewer tex
 MOST_DIGITS: Final = 10_000
 """The largest cap on the digits of a number: its automaton has a state for each digit."""
 
+_INDENT: Final = 2
 _MANY = 2**31 - 1
 _COUNTS = {  # least, most
     "indent": (0, 100),
@@ -105,7 +106,7 @@ class SchemaOptions:
     format: str = "assert"
     escapes: str = "canonical"
     layout: str | None = None
-    indent: int = 2
+    indent: int = _INDENT
     separators: tuple[str | Constraint, str | Constraint] | None = None
     max_whitespace: int = 40
     whitespace: Constraint | None = None
@@ -131,6 +132,8 @@ class SchemaOptions:
         for name, (least, most) in _COUNTS.items():
             optional = name not in ("indent", "max_whitespace", "max_branches", "block_depth")
             check_integer(name, getattr(self, name), least, most, optional=optional, code="bad-schema-option")
+        if self.indent != _INDENT and self.layout != "indented":
+            raise CompileError("indent applies to layout='indented' only; pass that, too", code="bad-schema-option")
         if isinstance(self.separators, list):
             object.__setattr__(self, "separators", tuple(self.separators))
         if self.separators is not None and not _are_separators(self.separators):

@@ -19,7 +19,9 @@ from dataclasses import dataclass
 
 from guiderail import _core
 from guiderail.constraints.constraint import EVERY_CHARACTER, Constraint
+from guiderail.constraints.sharing import lowered
 from guiderail.constraints.special_tokens import SpecialTokens, current_special_tokens, special_tokens_of
+from guiderail.constraints.triggers import before_any, up_to
 from guiderail.support.caches import cached
 
 __all__ = ["Dispatch", "ForVocabulary", "FreeText", "Marker", "TurnEnd"]
@@ -160,9 +162,9 @@ class Dispatch(Constraint):
     trailing: bool = True
 
     def _lower(self, b: _core.Builder) -> int:
-        forbidden = [*self.triggers, *self.excludes]
+        forbidden = tuple(text for text in dict.fromkeys((*self.triggers, *self.excludes)) if text)
         free = without(b, forbidden)
-        late = self._late(b, forbidden) if self.rules else b.EMPTY
+        late = before_any(forbidden)  # one object, which is lowered once for all triggers
         first = []  # rules without free text before
         led = []  # rules with free text before
         by_trigger: dict[str, list[int]] = {}
@@ -170,7 +172,7 @@ class Dispatch(Constraint):
             rest = content._lower(b)
             if self.required:
                 first.append(b.concat([Marker(text)._lower(b), rest]))
-            trigger = next(t for t in self.triggers if text.startswith(t))
+            trigger = max((t for t in self.triggers if text.startswith(t)), key=len)
             cut = pieces(text)
             after = b.concat([Marker(text[len(trigger) :])._lower(b), rest])
             by_trigger.setdefault(trigger, []).append(after)
@@ -180,8 +182,8 @@ class Dispatch(Constraint):
                     written = [self._ending(b, text[:at], free), b.token([piece]), marker(b, cut[i + 1 :]), rest]
                     led.append(b.concat(written))
                 at += len(piece)
-        for trigger, afters in by_trigger.items():
-            led.append(b.concat([self._up_to(b, trigger, late), b.union(afters)]))
+        found = lowered([up_to(trigger, forbidden, late) for trigger in by_trigger], b)
+        led += [b.concat([e, b.union(afters)]) for e, afters in zip(found, by_trigger.values(), strict=True)]
         one = b.union(led)
         if not self.required:
             if self.loop:
@@ -198,17 +200,6 @@ class Dispatch(Constraint):
     def _ending(b: _core.Builder, end: str, free: int) -> int:
         """Free text before a token. No text runs into the token."""
         return free if not end else b.intersection([b.concat([anything(b), b.literal(end.encode())]), free])
-
-    @staticmethod
-    def _late(b: _core.Builder, forbidden: Sequence[str]) -> int:
-        """Text in which nothing forbidden ends before the last character."""
-        some = b.repeat(b.char_class(EVERY_CHARACTER), 1, -1)
-        return b.complement(b.concat([anything(b), b.choice([text.encode() for text in forbidden if text]), some]))
-
-    @staticmethod
-    def _up_to(b: _core.Builder, stop: str, late: int) -> int:
-        """Text that ends with ``stop`` and is ``late``: no forbidden text ends before that."""
-        return b.intersection([b.concat([anything(b), b.literal(stop.encode())]), late])
 
     def __repr__(self) -> str:
         return f"dispatch({', '.join(map(repr, self.triggers))})"

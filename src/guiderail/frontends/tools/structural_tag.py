@@ -206,7 +206,8 @@ class _Reader:
         self.options = {"layout": "free", "escapes": "all", **options}
 
     def root(self, spec: dict[str, Any]) -> Constraint:
-        if spec.get("type") != "structural_tag":
+        kind = spec.get("type")
+        if not isinstance(kind, str) or kind != "structural_tag":
             return self.format(spec, "#", _Ends())
         top = _Object(spec, "#")
         if "structures" in spec:
@@ -356,7 +357,7 @@ class _Reader:
 
     def tag_token(self, value: Any, pointer: str) -> tuple[Constraint, str | int]:
         item = _Object(value, pointer)
-        if item.kind != "token":
+        if not isinstance(item.kind, str) or item.kind != "token":
             raise item.fail("begin and end must be strings, or of the type 'token'")
         name = item.take("token", _is_token, "the text or the id of a token")
         item.done()
@@ -370,7 +371,7 @@ class _Reader:
             raise item.fail("at least one tag is needed", key="tags")
         for i, value in enumerate(values):
             tag = _Object(value, extended(pointer, i))
-            if tag.values.get("type", "tag") != "tag":
+            if "type" in tag.values and not (isinstance(tag.kind, str) and tag.kind == "tag"):
                 raise tag.fail(f"expected a tag, not {_words(tag.kind)}")
             begin_value = tag.values.get("begin")
             begin, rest = self.tag_parts(tag)
@@ -393,7 +394,7 @@ class _Reader:
                 raise tag.fail("a trigger is text, so the tag must begin with a string; see token_triggered_tags")
             tags.append((begin, rest))
         required, once = item.flag("at_least_one"), item.flag("stop_after_first")
-        excludes = (*item.texts("excludes", []), *ends.texts)
+        excludes = (*self.excludes(item, triggers), *ends.texts)
         return self.dispatch(item, tags, triggers, excludes, required=required, loop=not once)
 
     def dispatch(
@@ -434,8 +435,21 @@ class _Reader:
                 )
             rules.append((pattern, content))
         loop = item.flag("loop", True)
-        excludes = (*item.texts("excludes", []), *ends.texts)
-        return Dispatch(tuple(rules), tuple(pattern for pattern, _ in rules), excludes, loop=loop)
+        patterns = tuple(pattern for pattern, _ in rules)
+        excludes = (*self.excludes(item, patterns), *ends.texts)
+        return Dispatch(tuple(rules), patterns, excludes, loop=loop)
+
+    @staticmethod
+    def excludes(item: _Object, triggers: tuple[str, ...]) -> tuple[str, ...]:
+        found = item.texts("excludes", [])
+        for i, text in enumerate(found):
+            if text in triggers:
+                raise ToolError(
+                    f"{_words(text)} is a trigger, so it cannot be excluded; leave it out of one of the two",
+                    code="structural-tag-trigger",
+                    pointer=extended(item.pointer, "excludes", i),
+                )
+        return found
 
     def rules(self, item: _Object, ends: _Ends) -> list[tuple[Any, Constraint]]:
         pointer = extended(item.pointer, "rules")

@@ -17,6 +17,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "all_order": ("any", "declared"),
     "on_unsupported": ("error", "omit", "warn", "ignore"),
 }
+_INDENT = 2
 _MANY = 2**31 - 1
 _COUNTS = {  # least, most
     "indent": (0, 100),
@@ -58,7 +59,7 @@ class XmlSchemaOptions:
 
     version: str = "1.0"
     layout: str = "compact"
-    indent: int = 2
+    indent: int = _INDENT
     max_indented_depth: int = 8
     declaration: bool = False
     attribute_order: str = "declared"
@@ -76,6 +77,8 @@ class XmlSchemaOptions:
         for name, (least, most) in _COUNTS.items():
             optional = name in _NULLABLE
             check_integer(name, getattr(self, name), least, most, optional=optional, code="bad-xml-option")
+        if self.indent != _INDENT and self.layout != "indented":
+            raise CompileError("indent applies to layout='indented' only; pass that, too", code="bad-xml-option")
         for name in ("declaration", "xsi_types"):
             check_flag(name, getattr(self, name), code="bad-xml-option")
         names = self.wildcard_names

@@ -156,15 +156,18 @@ def _markdown_table(text: str, columns: int) -> str:
     return rules + text[text.index("\nCELL:") :]
 
 
-def _xml(text: str, elements: Iterable[str] = (), attributes: Iterable[str] | None = None) -> str:
-    tags, names = _names("elements", elements), None if attributes is None else _names("attributes", attributes)
+def _xml(text: str, elements: Iterable[str] | None = None, attributes: Iterable[str] | None = None) -> str:
+    tags = None if elements is None else _names("elements", elements)
+    names = None if attributes is None else _names("attributes", attributes)
+    if tags == []:
+        raise CompileError("elements needs at least one name; None allows any", code="bad-option")
     if names is not None:
         text = text.replace("_attributes: SPACE attribute\n", _attributes(names))
         if not names:
             text = text.replace(" _attributes?", "")
     if names is not None:
         text = text.replace('attribute: NAME SPACE? "=" SPACE? VALUE\n', "")
-    if not tags:
+    if tags is None:
         return text
     own = re.search(r"(?m)^element: .*\n", text)
     assert own is not None
@@ -219,7 +222,7 @@ def _sql(text: str, statements: Iterable[str]) -> str:
 
 
 def _names(option: str, names: Iterable[str]) -> list[str]:
-    found = [names] if isinstance(names, str) else list(names)
+    found = [names] if isinstance(names, str | bytes) else list(names)
     for name in found:
         own = option == "attributes" and isinstance(name, str) and _XML_OWN_ATTRIBUTE.fullmatch(name)
         if not own and (not isinstance(name, str) or not _XML_NAME.fullmatch(name)):

@@ -169,6 +169,11 @@ class YamlLowering(Lowering):
                 "YAML has one layout and one spelling of strings; leave out escapes, layout and separators",
                 code="bad-schema-option",
             )
+        if options.indent != 2 or options.integers != "plain":
+            raise CompileError(
+                "YAML has two spaces a level, and reads 1.0 as no integer; leave out indent and integers",
+                code="bad-schema-option",
+            )
         self.blocks = _BlockNotation(builder, options)
         super().__init__(builder, document, self.blocks)
         self.flow = _FlowLowering(builder, document, _Notation(builder, options, plain=False))
