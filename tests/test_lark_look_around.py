@@ -65,6 +65,7 @@ NEEDED = {
         'start: (MODIFIERS? NAME ";")+\nMODIFIERS: /(!|![?]?|[?]!?)(?=[a-z])/\nNAME: /[a-z]+/', "a?!; ",
     ),
     "a blank or the end": ("start: (INT | NAME)+\nINT: /\\d+(?=\\s|$)/\nNAME: /[a-z]+/", ("1", "a", " ", "\n")),
+    "next to what begins like it": ('start: (N ";" | X ";")*\nN: /x!(?=[ ;])/\nX: /x(?=[ ;])/', "x!; "),
     "no blank and no end": ('start: (A ";")+\nA: /a(?!\\s|$)/', ("a", ";", " ", "b")),
     "a line break or the end": ("start: A+\nA: /a/\nC: /#.*(?=\\n|$)/\n%ignore C\n%ignore /\\n/", "a#\n "),
 }  # fmt: skip
@@ -76,12 +77,86 @@ def test_what_must_follow_a_match(name: str) -> None:
     _compare(text + '\n%ignore " "', pieces, 6)
 
 
+# Look-behinds at the beginning of a terminal: what precedes it never ends so, or takes the next character, too.
+PRECEDED = {
+    "whole words": ('start: (IF NAME | NAME ";")*\nIF.1: /\\bif\\b/\nNAME: /[a-z]\\w*/', ("if", "a", " ", ";")),
+    "whole words in any case": (
+        'start: (IF NAME ";")*\nIF.1: /(?:\\bif\\b)/i\nNAME: /\\b[a-z]+/i', ("If", "a", " ", ";"),
+    ),
+    "keywords": ('start: ("if" NAME | NAME ";")*\nNAME: /\\b[a-z]\\w*/', ("if", "a", " ", ";", "1")),
+    "keywords in rules of their own": (
+        'start: (x | y)*\nx: "if" NAME "(" ")"\ny: NAME ";"\nNAME: /\\b[a-z]\\w*/', ("if", "a", " ", ";", "()"),
+    ),
+    "names without reserved words": (
+        'start: ("if" NAME | NAME ";")*\nNAME: /\\b(?!(if|a)\\b)[a-z]\\w*\\b/i', ("if", "a", " ", ";", "B"),
+    ),
+    "no name after a number": ('start: (INT | NAME | "-")*\nINT: /\\d+\\b/\nNAME: /\\b[a-z]+/', "1a- "),
+    "no number after a point": ('start: (INT "-" | "." NAME)*\nINT: /(?<!\\.)\\d+/\nNAME: /[a-z]+/', "1a.- "),
+    "no number after a name": ('start: (INT "-" | NAME "-")*\nINT: /(?<![a-z])\\d+/\nNAME: /[a-z]\\w*/', "1a- "),
+    "beginning of a line": ("start: (HEAD NAME | NAME)*\nHEAD: /^#/m\nNAME: /[a-z]+\\n/", "#a\n"),
+    "beginning of the text": ("start: HEAD? NAME+\nHEAD: /^#/\nNAME: /[a-z]+\\n/", "#a\n"),
+    "some of several": (
+        'start: (OP NAME | NAME ";")*\nOP.1: /\\b(?:in|is)\\b|!/\nNAME: /[a-z]+/', ("in", "is", "!", " ", ";", "s"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRECEDED)
+def test_what_must_not_precede_a_match(name: str) -> None:
+    text, pieces = PRECEDED[name]
+    _compare(text + ("" if "\n" in pieces else '\n%ignore " "'), pieces, 6 if len(pieces) < 6 else 5)
+
+
+# A lexeme that may precede the terminal ends with what its look-behind excludes.
+WRONGLY_PRECEDED = {
+    "number": ("start: N X\nN: /1+/\nX: /\\bx/", "N"),
+    "ignored": ('start: X\nX: /\\bx/\n%ignore "1"', '"1"'),
+    "string": ('start: "a" X\nX: /\\bx/', "A"),
+    "keyword where no name may be": ('start: NAME ("in" NAME)*\nNAME: /\\b[a-z]+/', "IN"),
+    "keyword at the beginning": ('start: "if" NAME | ";" NAME\nNAME: /\\b[a-z]+/', "IF"),
+    "keyword again and again": ('start: ("if" "."?)+ NAME | NAME\nNAME: /\\b[a-z]+/', "IF"),
+    "shortest": ("start: N X\nN: /x+?/\nX: /\\bx/", "N"),
+    "cut short by a look-ahead": ("start: N X\nN: /x+(?!y)/\nX: /\\b[xy]+/", "N"),
+    "another language": ("start: <tool> X\nX: /\\bx/", "<tool>"),
+    "point": ('start: (N ".")+\nN: /(?<!\\.)1+/', "DOT"),
+}
+
+
+@pytest.mark.parametrize("name", WRONGLY_PRECEDED)
+def test_what_may_precede_a_match_wrongly(name: str) -> None:
+    text, before = WRONGLY_PRECEDED[name]
+    with pytest.raises(gr.CompileError, match=f"the terminal {before} may end") as caught:
+        gr.grammar(text, "lark").program()
+    assert caught.value.code == "lark-look-around"
+
+
+# Alternatives that begin with one another, each a whole word.
+BRANCHES = {
+    "types": ('start: (TYPE NAME ";")*\nTYPE.1: /(?:in|int)\\b/\nNAME: /[a-z]+/', ("int", "in", "o", " ", ";")),
+    "types, each for itself": (
+        'start: (TYPE NAME ";" | NAME "=")*\nTYPE.1: "in" /\\b/ | I\nI: /into\\b/i\nNAME: /[a-z]+/i',
+        ("in", "to", "To", " ", ";", "="),
+    ),
+    "ignored": ("start: NAME+\nNAME: /[a-z]\\w*;/\nA.1: /(in|into)(?!\\w)/\n%ignore A", ("in", "to", ";", " ")),
+    "with what they have in common": (
+        'start: (OP ";"+)*\nOP: /not (in|into)\\b/', ("not ", "in", "to", " ", ";"),
+    ),
+    "a look-ahead, and what it excludes": ('start: A ";"\nA: /a(?!b)|abb/', "ab; "),
+    "not alike": ('start: (KEY | NAME ";")*\nKEY.1: /\\b(?:a|ab1?|abc)\\b/\nNAME: /[a-z]+1*/', "ab1; "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_alternatives_that_begin_with_one_another(name: str) -> None:
+    text, pieces = BRANCHES[name]
+    _compare(text + '\n%ignore " "', pieces, 5)
+
+
 # A text may end where the look-ahead needs more, or another terminal takes the match there.
 NEEDED_AT_THE_END = [
     'start: A "b"?\nA: /a(?=b)/',
     "start: IF NAME | NAME\nIF.1: /if(?=\\s)/\nNAME: /[a-z]+/",
     'start: A ";"\nA.1: /ab(?=c)/\nB: /a/\n%ignore B',
-    'start: A ";"\nA: /a(?!b)|abb/',
     "start: A\nA: /a(?=b|$)/",
 ]
 

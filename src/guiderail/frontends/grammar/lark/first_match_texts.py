@@ -27,8 +27,9 @@ class FirstMatchTexts(Constraint):
 
     Attributes:
         pattern: of Python's dialect.
-        kind: ``"whole"``: those; ``"begun"``: the texts that it takes a beginning of; ``"undone"``: a match, and what
-            follows it up to the character that undoes it for good. (A longer match may replace it until then, if the
+        kind: ``"whole"``: those; ``"begun"``: the texts that it takes a beginning of; ``"next"``: a match, and a
+            character before which it counts; ``"undone"``: a match, and what follows it up to the character that
+            undoes it for good. (A longer match may replace it until then, if the
             longest one is taken.)
     """
 
@@ -78,7 +79,9 @@ class FirstMatchTexts(Constraint):
                 yield source, target, b.char_class(machine.chars(mask))
             if not match:
                 continue
-            if self.kind != "undone":
+            if self.kind == "next":
+                yield source, _END, b.char_class(machine.chars(valid))
+            elif self.kind != "undone":
                 yield source, _END, b.EPSILON
                 if self.kind == "begun":
                     yield source, _END, b.concat([b.char_class(machine.chars(valid)), everything])

@@ -1,14 +1,15 @@
-"""Which terminals may follow a terminal, and whether a look-ahead at its end can therefore never matter."""
+"""Which terminals may follow a terminal, and whether a look-around at its edges can therefore never matter."""
 
 from __future__ import annotations
 
 from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraints.constraint import Constraint, any_character, any_text
+from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
 from guiderail.frontends.grammar.lark.lexemes import Lexeme
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Sequence, Text
 
-__all__ = ["ANYTHING", "Follow", "harmless", "never_at_the_end"]
+__all__ = ["ANYTHING", "Follow", "harmless", "never_at_the_end", "unpreceded"]
 
 ANYTHING = ""
 """Stands for an embedded constraint among the followers."""
@@ -19,7 +20,7 @@ class _Sets:
     """Nullable, first and follow sets of terminals by the textbook's fixed points (Aho et al. 2006, section 4.4)."""
 
     def __init__(self, rules: dict[str, Rule], start: str) -> None:
-        self.rules = rules
+        self.rules, self.start = rules, start
         self.nullable = dict.fromkeys(rules, False)
         self.first: dict[str, set[str]] = {name: set() for name in rules}
         self.follow: dict[str, set[str]] = {name: set() for name in rules}
@@ -80,6 +81,39 @@ class _Sets:
             again = self.begin(e.item)[1] if e.max is None or e.max > 1 else set()
             self.collect(e.item, follow | again)
 
+    def beside(self, name: str, other: str) -> bool:
+        """Whether ``other`` may come wherever ``name`` may, as far as the form of the rules shows that."""
+        seen, waiting = {name}, [name]
+        while waiting:
+            wanted = waiting.pop()
+            for rule_name, rule in self.rules.items():
+                found = self.open_at(rule.body, wanted, other)
+                if found is None:
+                    return False
+                if found and rule_name == self.start:
+                    return False
+                if found and rule_name not in seen:
+                    seen.add(rule_name)
+                    waiting.append(rule_name)
+        return True
+
+    def open_at(self, e: Expression, name: str, other: str) -> bool | None:
+        """Whether ``e`` begins with ``name``, and not with ``other``; None if other parts of it do."""
+        if isinstance(e, Name):
+            return e.name == name
+        parts = e.parts if isinstance(e, Sequence | Choice) else [e.item] if isinstance(e, Repetition) else []
+        opened = False
+        for i, part in enumerate(parts):
+            found = self.open_at(part, name, other)
+            if found is None:
+                return None
+            here = Sequence(tuple(parts[i:])) if isinstance(e, Sequence) else e
+            if found and other not in self.begin(here)[1]:
+                if (isinstance(e, Sequence) and i) or (isinstance(e, Repetition) and e.max != 1):
+                    return None
+                opened = True
+        return opened
+
 
 class Follow:
     """The terminals that may follow a terminal directly, with ``""`` for an embedded constraint."""
@@ -89,9 +123,16 @@ class Follow:
         self.sets: _Sets | None = None
 
     def __call__(self, terminal: str) -> set[str]:
+        return self.all().follow.get(terminal, set())
+
+    def all(self) -> _Sets:
         if self.sets is None:
             self.sets = _Sets(self.rules, self.start)
-        return self.sets.follow.get(terminal, set())
+        return self.sets
+
+    def beside(self, terminal: str, other: str) -> bool:
+        """Whether ``other`` may come wherever ``terminal`` may, as far as the form of the rules shows that."""
+        return self.all().beside(terminal, other)
 
     def last(self, terminal: str) -> bool:
         """Whether a text may end with a terminal."""
@@ -125,7 +166,7 @@ def never_at_the_end(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], fo
 
     The terminals that would be tried after it may match all of it, and must not be the last either, or no part of it.
     """
-    if lexeme.name in ignore or follow.last(lexeme.named):
+    if lexeme.named in ignore or follow.last(lexeme.named):
         return False
     b = _core.Builder()
     own = lexeme.constraint._lower(b)
@@ -134,11 +175,46 @@ def never_at_the_end(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], fo
         if other.guard_of is not None:
             continue
         e = other.constraint._lower(b)
-        if not b.is_empty(b.intersection([own, b.concat([e, more])])):
+        if len(other.depends) or other.needs:
+            part = b.concat([FirstMatchTexts(other.pattern.to_regexp(), "next")._lower(b), any_text()._lower(b)])
+        else:
+            part = b.concat([e, more])
+        if not b.is_empty(b.intersection([own, part])):
             return False
-        if not b.is_empty(b.intersection([own, e])) and (other.name in ignore or follow.last(other.named)):
+        if not b.is_empty(b.intersection([own, e])) and (other.named in ignore or follow.last(other.named)):
             return False
     return True
+
+
+def unpreceded(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow, newline: str) -> str | None:
+    """The name of a terminal that may precede ``lexeme`` with a character that must not, or None.
+
+    Each lexeme that may precede it must end with other characters, or take the next one, too, as names and numbers do.
+    ``newline``: the terminal after which indentation begins and ends.
+    """
+    b = _core.Builder()
+    pairs = [b.concat([b.char_class(one.chars), b.char_class(one.first)]) for one in lexeme.preceding]
+    wrong = b.concat([any_text()._lower(b), b.union(pairs)])
+    for other in lexemes:
+        if other.guard_of is not None:
+            continue
+        if lexeme.named not in ignore | follow(other.named) and other.named not in ignore | {newline}:
+            continue
+        if other.nested:
+            return other.named
+        if len(other.depends) or other.needs:
+            ended = FirstMatchTexts(other.pattern.to_regexp(), "next")._lower(b)
+        else:
+            ended = b.concat([other.constraint._lower(b), any_character()._lower(b)])
+        here = b.intersection([ended, wrong])
+        owners = [x for x in lexemes if x.name in other.keyword_of]
+        alone = not owners or not all(follow.beside(other.named, x.named) for x in owners)
+        for taker in owners + [other] * alone:
+            longest = not (taker.shortest or taker.lazy or len(taker.depends) or taker.needs)
+            taken = taker.constraint._lower(b) if longest else b.EMPTY
+            if not b.is_empty(b.intersection([here, b.complement(taken)])):
+                return other.named
+    return None
 
 
 def _begin(constraint: Constraint) -> bytes:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from guiderail import _core
+from guiderail._core import CharSet
 from guiderail.constraints.constraint import AllOf, AnyOf, Complement, Constraint, Sequence, any_text
 from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
 from guiderail.frontends.grammar.lark.follow import ANYTHING, Follow
@@ -25,6 +26,7 @@ from guiderail.support.work import spend
 
 __all__ = ["Guards", "reserve"]
 
+_NOT_ASCII = 0x80
 _CHECK = 40  # steps of comparing two sets of texts, beyond those that the core counts
 
 
@@ -100,6 +102,12 @@ class Guards:
         if found is None:
             found = self.firsts[e] = frozenset(self.builder.first_bytes(e))
         return found
+
+    def first_character(self, e: int) -> int:
+        """Characters, among them all that ``e`` begins with."""
+        ascii_ones = [(byte, byte) for byte in self.first(e) if byte < _NOT_ASCII]
+        others = [(_NOT_ASCII, 0x10FFFF)] if len(ascii_ones) < len(self.first(e)) else []
+        return self.builder.char_class(CharSet(ascii_ones + others))
 
     def apart(self, one: int, other: int) -> bool:
         """Whether no text is in both sets."""
@@ -184,14 +192,24 @@ class _Guard:
             covered = guards.begun(texts)
             rest = b.intersection([rest, b.complement(self.bad)])
         alone = b.intersection([self.bad, b.complement(covered)])
-        if guards.apart(guards.begun(rest), alone):
-            return True
-        # it takes less of some bad texts: no follower continues it to one
+        return guards.apart(guards.begun(rest), alone) or not self.continued(other, rest, alone)
+
+    def continued(self, other: Lexeme, rest: int, alone: int) -> bool:
+        """Whether what may follow one of the texts ``rest`` of a terminal may continue it to one of ``alone``."""
+        guards, b = self.guards, self.guards.builder
         names = guards.follow(other.named) | guards.ignore
         if other.named in guards.ignore or ANYTHING in names:
-            return False
-        followers = b.union([guards.of(x) for x in guards.lexemes if x.named in names])
-        return guards.apart(b.concat([rest, followers, guards.anything]), alone)
+            return True
+        longest = not (other.shortest or other.lazy or other.nested or len(other.depends))
+        longer = guards.of(other) if longest else b.EMPTY
+        for follower in guards.lexemes:
+            if follower.named in names and follower.guard_of is None:
+                texts = guards.of(follower)
+                cut = b.intersection([b.concat([rest, guards.first_character(texts)]), b.complement(longer)])
+                whole = b.intersection([guards.begun(cut), guards.begun(b.concat([rest, texts]))])
+                if not guards.apart(whole, alone):
+                    return True
+        return False
 
     def overtake(self) -> bool:
         """Moves also what is tried before one of these, and could match in its place; False if that cannot move."""
@@ -261,7 +279,7 @@ def reserve(lexemes: list[Lexeme], ignore: set[str]) -> tuple[Lexeme, Lexeme] | 
         reserved = lexeme.reserved
         if reserved is None:
             continue
-        if lexeme.name in ignore:
+        if lexeme.named in ignore:
             return lexeme, lexeme
         b = _core.Builder()
         anything, word, other = any_text()._lower(b), b.char_class(reserved.chars), b.char_class(~reserved.chars)
