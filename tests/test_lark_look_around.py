@@ -23,6 +23,9 @@ PENDING = {
     ),
     "to the end of the line": ("start: A+\nA: /a/\nCOMMENT: /#.*$/m\n%ignore COMMENT", "a#b\n"),
     "as few as possible": ('start: (NAME ";")+\nNAME: /[a-z]+?(?![a-z])/', "ab; "),
+    "the first that counts": ('start: (A ";")+\nA: /(?:a|aab|ab)(?!b)/', "ab; "),
+    "the first quote that no other follows": ('start: (S ";")+\nS: /".*?"(?!")/', 'a"; '),
+    "the first word that counts, and names": ('start: (A ";" | N "-")+\nA.1: /(?:a|aab|ab)\\b/\nN: /[ab]+/', "ab;-"),
     "signed": ('start: (INT ";")+\nINT: ["-"] DIGITS\nDIGITS: /[0-9]+(?![a-z_])/', "1-a;"),
 }  # fmt: skip
 

@@ -168,10 +168,11 @@ def _matched_first(lexeme: Lexeme, shown: str, place: Any) -> Lexeme:
         if why.context:
             raise dependent(shown, str(why), place(name)) from None
         return _ordered_search(lexeme, regex(f"(?>{text})"), shown, place)
-    if found.needs:
+    if found.needs or found.narrowed:
         lexeme.constraint = FirstMatchTexts(text)  # whatever follows
         if not found.longest or not _can_be_written(lexeme.constraint):
-            raise dependent(shown, NEEDS, place(name))
+            narrow = "a match that what follows undoes may be the beginning of another"
+            raise dependent(shown, NEEDS if found.needs else narrow, place(name))
     lexeme.after, lexeme.depends, lexeme.needs = found.after, found.depends, found.needs
     if not (found.longest or found.shortest) and len(found.depends):
         raise dependent(shown, "which text it takes depends on what follows its end", place(name))
