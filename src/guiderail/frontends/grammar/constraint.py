@@ -496,7 +496,9 @@ def _guess(text: str) -> str:
 
 
 def _is_iso(text: str) -> bool:
-    """Whether a text with ``::=`` is a whole grammar in the notation of ISO."""
+    """Whether a text with ``::=`` is a whole grammar in the notation of ISO, and has no backslash to be mistaken."""
+    if "\\" in text:
+        return False
     try:
         tree = import_module(_READERS["ebnf-iso"]).read(text)
     except PatternError:
