@@ -121,6 +121,7 @@ WRONGLY_PRECEDED = {
     "shortest": ("start: N X\nN: /x+?/\nX: /\\bx/", "N"),
     "cut short by a look-ahead": ("start: N X\nN: /x+(?!y)/\nX: /\\b[xy]+/", "N"),
     "another language": ("start: <tool> X\nX: /\\bx/", "<tool>"),
+    "across what may be empty": ("start: N E X\nN: /1+/\nE: /-*/\nX: /\\bx/", "N"),
     "point": ('start: (N ".")+\nN: /(?<!\\.)1+/', "DOT"),
 }
 
@@ -155,12 +156,46 @@ def test_alternatives_that_begin_with_one_another(name: str) -> None:
     _compare(text + '\n%ignore " "', pieces, 5)
 
 
+# Terminals that never come in the same place: what one looks at does not concern the other.
+APART = {
+    "as in Lark's own grammars": (
+        'start: (MODIFIERS? NAME ":" (NAME OP?)+ ";")+\nMODIFIERS: /(!|[?]!?)(?=[a-z])/\nOP: /[+*]|[?](?![a-z])/\n'
+        "NAME: /[a-z]+/", "a?:; ",
+    ),
+    "numbers and versions": (
+        'start: (INT ";" | "v" VERSION ";")+\nINT: /\\d+(?!\\.)/\nVERSION: /\\d[.\\d]*/', "v1.; ",
+    ),
+    "at the end": ('start: "(" A ")" B?\nA: /ab(?=[)])/\nB: /a/', ("a", "b", "(", ")", " ")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", APART)
+def test_terminals_that_never_come_in_the_same_place(name: str) -> None:
+    text, pieces = APART[name]
+    _compare(text + '\n%ignore " "', pieces, 7 if len(pieces) < 6 else 6)
+
+
+# Terminals that match the empty text, which Lark refuses, are optional.
+OPTIONAL = {
+    "look-ahead": ("start: X SP Y\nSP: / */\nX: /a(?!b)/\nY: /b/", ("a b",), ("ab",)),
+    "never": ("start: X NO Y\nNO: /(?:)/\nX: /a(?!b)/\nY: /-|b/", ("a-",), ("ab",)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_what_follows_an_optional_terminal(name: str) -> None:
+    text, good, bad = OPTIONAL[name]
+    constraint = gr.grammar(text, "lark")
+    assert all(map(constraint.matches, good)) and not any(map(constraint.matches, bad))
+
+
 # A text may end where the look-ahead needs more, or another terminal takes the match there.
 NEEDED_AT_THE_END = [
     'start: A "b"?\nA: /a(?=b)/',
     "start: IF NAME | NAME\nIF.1: /if(?=\\s)/\nNAME: /[a-z]+/",
     'start: A ";"\nA.1: /ab(?=c)/\nB: /a/\n%ignore B',
     "start: A\nA: /a(?=b|$)/",
+    "start: A B\nA: /a(?=b)/\nB: /b*/",
 ]
 
 

@@ -332,7 +332,7 @@ class Assembly:
         self.divided = keywords(lexemes, ignore)
         if (cut_short := reserve(lexemes, ignore)) is not None:
             raise self.cut_short(*cut_short)
-        follow = Follow(rules, self.start)
+        follow = Follow(rules, self.start, self.nullable | self.never)
         self.check_preceding(lexemes, ignore, follow)
         guard = Guards(lexemes, ignore, follow)
         for lexeme in list(lexemes):

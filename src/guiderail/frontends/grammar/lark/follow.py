@@ -19,8 +19,8 @@ _END = "\0"  # stands for the end of the text among the followers
 class _Sets:
     """Nullable, first and follow sets of terminals by the textbook's fixed points (Aho et al. 2006, section 4.4)."""
 
-    def __init__(self, rules: dict[str, Rule], start: str) -> None:
-        self.rules, self.start = rules, start
+    def __init__(self, rules: dict[str, Rule], start: str, empty: set[str]) -> None:
+        self.rules, self.start, self.empty = rules, start, empty
         self.nullable = dict.fromkeys(rules, False)
         self.first: dict[str, set[str]] = {name: set() for name in rules}
         self.follow: dict[str, set[str]] = {name: set() for name in rules}
@@ -43,7 +43,8 @@ class _Sets:
     def begin(self, e: Expression) -> tuple[bool, set[str]]:
         """Whether ``e`` may be empty, and what it may begin with."""
         if isinstance(e, Name):
-            return (self.nullable[e.name], self.first[e.name]) if e.name in self.rules else (False, {e.name})
+            terminal = e.name not in self.rules
+            return (e.name in self.empty, {e.name}) if terminal else (self.nullable[e.name], self.first[e.name])
         if isinstance(e, Text):
             return not e.text, {ANYTHING} if e.text else set()
         if isinstance(e, Sequence):
@@ -114,25 +115,45 @@ class _Sets:
                 opened = True
         return opened
 
+    def together(self) -> list[set[str]]:
+        """Sets of terminals that may come in the same place, one for each terminal before, and for the beginning."""
+        found = [names for name, names in self.follow.items() if name not in self.rules]
+        return [*found, self.begin(Name(self.start))[1]]
+
 
 class Follow:
-    """The terminals that may follow a terminal directly, with ``""`` for an embedded constraint."""
+    """The terminals that may follow a terminal directly, with ``""`` for an embedded constraint.
 
-    def __init__(self, rules: dict[str, Rule], start: str) -> None:
-        self.rules, self.start = rules, start
+    Attributes:
+        rules: the rules.
+        start: the first one.
+        empty: terminals that are optional, since they match the empty text.
+    """
+
+    def __init__(self, rules: dict[str, Rule], start: str, empty: set[str]) -> None:
+        self.rules, self.start, self.empty = rules, start, empty
         self.sets: _Sets | None = None
+        self.places: list[set[str]] | None = None
 
     def __call__(self, terminal: str) -> set[str]:
         return self.all().follow.get(terminal, set())
 
     def all(self) -> _Sets:
         if self.sets is None:
-            self.sets = _Sets(self.rules, self.start)
+            self.sets = _Sets(self.rules, self.start, self.empty)
         return self.sets
 
     def beside(self, terminal: str, other: str) -> bool:
         """Whether ``other`` may come wherever ``terminal`` may, as far as the form of the rules shows that."""
         return self.all().beside(terminal, other)
+
+    def meet(self, one: Lexeme, other: Lexeme, ignore: set[str]) -> bool:
+        """Whether two terminals may come in the same place."""
+        if one.named in ignore or other.named in ignore:
+            return True
+        if self.places is None:
+            self.places = self.all().together()
+        return any(one.named in place and other.named in place for place in self.places)
 
     def last(self, terminal: str) -> bool:
         """Whether a text may end with a terminal."""
@@ -156,7 +177,7 @@ def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Fo
             return False
         if other is lexeme:
             later = True
-        elif later and set(_begin(other.constraint)) & set(own):
+        elif later and set(_begin(other.constraint)) & set(own) and follow.meet(lexeme, other, ignore):
             return False
     return True
 
@@ -172,7 +193,7 @@ def never_at_the_end(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], fo
     own = lexeme.constraint._lower(b)
     more = b.concat([any_character()._lower(b), any_text()._lower(b)])
     for other in lexemes[lexemes.index(lexeme) + 1 :]:
-        if other.guard_of is not None:
+        if other.guard_of is not None or not follow.meet(lexeme, other, ignore):
             continue
         e = other.constraint._lower(b)
         if len(other.depends) or other.needs:

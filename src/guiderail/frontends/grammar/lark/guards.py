@@ -92,6 +92,10 @@ class Guards:
             self.begins[lexeme.name] = found
         return found
 
+    def meet(self, one: Lexeme, other: Lexeme) -> bool:
+        """Whether two terminals may come in the same place."""
+        return self.follow.meet(one, other, self.ignore)
+
     def change(self, name: str, texts: int) -> None:
         """Sets the texts of a divided terminal, or of a part of one."""
         self.texts[name] = texts
@@ -165,7 +169,7 @@ class _Guard:
         guards = self.guards
         for other in guards.lexemes[self.at + 1 :]:
             begins = guards.taken(other)
-            if other.guard_of is not None or guards.apart(begins, self.bad):
+            if other.guard_of is not None or guards.apart(begins, self.bad) or not guards.meet(self.lexeme, other):
                 continue
             if self.lexeme.name in other.keyword_of:
                 return False
@@ -224,7 +228,8 @@ class _Guard:
             if id(other) in place:
                 continue
             begins = guards.taken(other)
-            if all(guards.apart(begins, begun[id(x)]) for x in self.moved if place[id(x)] > index):
+            behind = [x for x in self.moved if place[id(x)] > index and guards.meet(x, other)]
+            if all(guards.apart(begins, begun[id(x)]) for x in behind):
                 continue
             if not guards.apart(begins, self.good):
                 return False
