@@ -597,6 +597,9 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     ),
     "names that end within a word": ("start: A\nA: /(?!if\\b)[a-z]+/", "lark-look-around", "inside another", "A"),
     "word boundary": ("start: A | B+\nA.1: /if\\b/\nB: /[a-z]/", "lark-look-around", "looks past its end", "A"),
+    "each undone by the other": (
+        "start: (C+ A+ C)*\nA.1: /a\\b|ba/\nC.1: /b\\b|abb\\b/", "lark-look-around", "looks past its end", "A",
+    ),
     "needed behind": ("start: A B?\nA: /a(?=b)/\nB: /b/", "lark-look-around", "a certain character", "A"),
     "end of text": ("start: A\nA: /a$/", "lark-look-around", "past its end", "A"),
     "declared": ("start: A\n%declare A", "lark-declared", "not defined", "A"),

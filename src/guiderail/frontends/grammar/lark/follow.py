@@ -147,13 +147,13 @@ class Follow:
         """Whether ``other`` may come wherever ``terminal`` may, as far as the form of the rules shows that."""
         return self.all().beside(terminal, other)
 
-    def meet(self, one: Lexeme, other: Lexeme, ignore: set[str]) -> bool:
+    def meet(self, one: str, other: str, ignore: set[str]) -> bool:
         """Whether two terminals may come in the same place."""
-        if one.named in ignore or other.named in ignore:
+        if one in ignore or other in ignore:
             return True
         if self.places is None:
             self.places = self.all().together()
-        return any(one.named in place and other.named in place for place in self.places)
+        return any(one in place and other in place for place in self.places)
 
     def last(self, terminal: str) -> bool:
         """Whether a text may end with a terminal."""
@@ -177,7 +177,7 @@ def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Fo
             return False
         if other is lexeme:
             later = True
-        elif later and set(_begin(other.constraint)) & set(own) and follow.meet(lexeme, other, ignore):
+        elif later and set(_begin(other.constraint)) & set(own) and follow.meet(lexeme.named, other.named, ignore):
             return False
     return True
 
@@ -193,7 +193,7 @@ def never_at_the_end(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], fo
     own = lexeme.constraint._lower(b)
     more = b.concat([any_character()._lower(b), any_text()._lower(b)])
     for other in lexemes[lexemes.index(lexeme) + 1 :]:
-        if other.guard_of is not None or not follow.meet(lexeme, other, ignore):
+        if other.guard_of is not None or not follow.meet(lexeme.named, other.named, ignore):
             continue
         e = other.constraint._lower(b)
         if len(other.depends) or other.needs:

@@ -93,8 +93,10 @@ class Guards:
         return found
 
     def meet(self, one: Lexeme, other: Lexeme) -> bool:
-        """Whether two terminals may come in the same place."""
-        return self.follow.meet(one, other, self.ignore)
+        """Whether two terminals may come in the same place; a guard, where its terminal may."""
+        places = {x.name: x.named for x in self.lexemes if x.guard_of is None}
+        names = [x.named if x.guard_of is None else places[x.guard_of] for x in (one, other)]
+        return self.follow.meet(names[0], names[1], self.ignore)
 
     def change(self, name: str, texts: int) -> None:
         """Sets the texts of a divided terminal, or of a part of one."""
@@ -216,7 +218,10 @@ class _Guard:
         return False
 
     def overtake(self) -> bool:
-        """Moves also what is tried before one of these, and could match in its place; False if that cannot move."""
+        """Moves also what is tried before one of these, and could match in its place; False if that cannot move.
+
+        A guard could, and so could the guard of one of these.
+        """
         if not self.moved:
             return True
         guards, lexemes = self.guards, self.guards.lexemes
@@ -229,7 +234,8 @@ class _Guard:
                 continue
             begins = guards.taken(other)
             behind = [x for x in self.moved if place[id(x)] > index and guards.meet(x, other)]
-            if all(guards.apart(begins, begun[id(x)]) for x in behind):
+            own = any(x.name == other.guard_of for x in behind)
+            if not own and all(guards.apart(begins, begun[id(x)]) for x in behind):
                 continue
             if not guards.apart(begins, self.good):
                 return False
