@@ -120,10 +120,15 @@ WITHOUT_THE_STANDARD = {
     "no semicolons": ("a = b { '+', b }\nb = 'x'\n  | 'y'\n", ["x", "x+y"], ["", "x+"]),
     "no semicolons, no commas": ("a =\n  b { '+' b }\nb\n  = c c\nc = 'x'", ["xx", "xx+xx"], ["x"]),
     "full stops": ("a = b { '+' b } .\nb = 'x' | 'y' .\n", ["x", "x+y"], ["", "x+"]),
-    "other signs": ("a ::= b\nb := 'x' ;", ["x"], [""]),
+    "other signs": ("a ::= b c\nb := 'x' ; c -> d ; d : (: 'y' :) ; ", ["x", "xyy"], [""]),
     "names in brackets": ("<a> ::= <b c> { '+' <b c> }\n<b c> ::= 'x'", ["x", "x+x"], ["+"]),
     "stars": ("a = b* ('+' b)+ ;b = 'x'+ ;", ["xx+x", "+x+xx"], ["x", ""]),
     "ranges": ("a = { 'a' .. 'c' | \"0\"...\"9\" | 'x'…'z' } .", ["b5y", ""], ["d", "."]),
+    "comments of C": (
+        "// one\n/* two * / */ a = b ; // three\nb = 'x' / 'y' // 'z' ;\n/**/",
+        ["x", "y", "z", ""],
+        ["xy"],
+    ),
     "comments": ("# the whole\na = 'x' # and so on\n  'y' ;", ["xy"], ["x"]),
 }
 
@@ -203,7 +208,7 @@ def test_iso_recursive_rules_that_may_be_empty_are_refused() -> None:
         ("ebnf-w3c", "a ::= b", "b", "grammar-undefined"),
         ("ebnf-w3c", "a ::= 'x' [ wfc: unique names ]", "[ wfc", "grammar-unsupported"),
         ("ebnf-w3c", "a ::= b - 'x'\nb ::= '(' b ')' | 'x'", "- 'x'", "grammar-unsupported"),
-        ("ebnf-iso", "a : 'x' ;", ":", "grammar-syntax"),
+        ("ebnf-iso", "a ; 'x' ;", ";", "grammar-syntax"),
         ("ebnf-iso", "a = 'x ;", "'x", "grammar-syntax"),
         ("ebnf-iso", "a = '' ;", "''", "grammar-syntax"),
         ("ebnf-iso", "a = ('x' ;", "('x'", "grammar-syntax"),

@@ -8,9 +8,9 @@ for ``;``. Names may contain blanks, which are ignored (4.14, 4.15). Strings hav
 an exception with nothing after the minus excludes the empty text (5.6). Special sequences ``? … ?`` are prose and
 rejected.
 
-What the standard does not allow is read as most write it: a sequence without commas, rules without ``;``, ``::=`` and
-``:=``, ``<names>``, ``x*`` and ``x+``, ranges ``"a" .. "z"``, comments that begin with ``#``. Without commas, a name
-with blanks that no rule has is several names.
+What the standard does not allow is read as most write it: a sequence without commas, rules without ``;``, other signs
+than ``=``, ``<names>``, ``x*`` and ``x+``, ranges ``"a" .. "z"``, comments that begin with ``#``, and C's between rules.
+Without commas, a name with blanks that no rule has is several names.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ _WORD = re.compile(r"[^ \t]+")
 _NUMBER = re.compile(r"[0-9]+(?:[ \t]+[0-9]+)*")
 _BLANK = re.compile(r"(?:\s|#[^\r\n]*)+")
 _CHECK = 10  # steps of looking for a rule's head
-_DEFINED = re.compile(r"::=|:=|=")
-_HEAD = re.compile(_NAME.pattern + r"\s*(?:::=|:=|=)")
+_DEFINED = re.compile(r"::=|:=|=|->|→|:(?!\))")
+_HEAD = re.compile(rf"{_NAME.pattern}\s*(?:{_DEFINED.pattern})")
+_BETWEEN = re.compile(r"(?:\s|#[^\r\n]*|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*\*/)+")  # rules, where / is no bar
 _RANGE = re.compile(r"\s*(?:\.\.\.?|…)\s*(?:\"([^\"])\"|'([^'])')")
 _OMITTED = re.compile(r"\.\.|…")
 _BEGIN = re.compile(r"[\"'’‘A-Za-z0-9?(\[{<]")  # what a term begins with
@@ -88,8 +89,14 @@ class _Iso(ReaderWithExceptions):
         self.parts: dict[int, tuple[str, int]] = {}
 
     def all_rules(self) -> dict[str, Rule]:
-        self.blank()
+        self.between()
         return self.rules()
+
+    def between(self) -> None:
+        """Skips what is between rules."""
+        self.blank()
+        while self.match(_BETWEEN):
+            self.blank()
 
     def blank(self) -> None:
         """Skips whitespace and comments, which nest."""
@@ -167,7 +174,7 @@ class _Iso(ReaderWithExceptions):
         while True:
             body = self.step(stack)
             if body is not None:
-                self.blank()
+                self.between()
                 return Rule(name, body, span)
 
     def step(self, stack: list[_Group]) -> Expression | None:
