@@ -9,7 +9,7 @@ an exception with nothing after the minus excludes the empty text (5.6). Special
 rejected.
 
 What the standard does not allow is read as most write it: a sequence without commas, rules without ``;``, other signs
-than ``=``, ``<names>``, ``x*`` and ``x+``, ranges ``"a" .. "z"``, comments that begin with ``#``, and C's between rules.
+than ``=``, ``<names>``, ``x*`` and ``x+``, ranges ``"a" .. "z"``, comments after ``#``, and C's between rules.
 Without commas, a name with blanks that no rule has is several names.
 """
 
