@@ -16,9 +16,10 @@ from guiderail.frontends.grammar.analysis import started
 from guiderail.frontends.grammar.build import NEVER, leaves
 from guiderail.frontends.grammar.lark.attributes import Attributes
 from guiderail.frontends.grammar.lark.bodies import choice_of, sequence_of
+from guiderail.frontends.grammar.lark.boundaries import keep_apart
 from guiderail.frontends.grammar.lark.bounded import bounded
 from guiderail.frontends.grammar.lark.dialect import Bounded, Cut, Rewritten, Stop
-from guiderail.frontends.grammar.lark.follow import Follow, harmless, never_at_the_end, unpreceded
+from guiderail.frontends.grammar.lark.follow import Follow, harmless, never_at_the_end
 from guiderail.frontends.grammar.lark.guards import Guards, reserve
 from guiderail.frontends.grammar.lark.lexemes import (
     NEEDS,
@@ -333,7 +334,9 @@ class Assembly:
         if (cut_short := reserve(lexemes, ignore)) is not None:
             raise self.cut_short(*cut_short)
         follow = Follow(rules, self.start, self.nullable | self.never)
-        self.check_preceding(lexemes, ignore, follow)
+        newline = "" if self.indentation is None else self.indentation.newline
+        if (wrong := keep_apart(lexemes, ignore, follow, newline)) is not None:
+            raise self.preceded(*wrong)
         guard = Guards(lexemes, ignore, follow)
         for lexeme in list(lexemes):
             if not len(lexeme.depends) or harmless(lexeme, lexemes, ignore, follow):
@@ -392,19 +395,15 @@ class Assembly:
             **self.place(lexeme.named),
         )
 
-    def check_preceding(self, lexemes: list[Lexeme], ignore: set[str], follow: Follow) -> None:
-        newline = "" if self.indentation is None else self.indentation.newline
-        for lexeme in lexemes:
-            before = unpreceded(lexeme, lexemes, ignore, follow, newline) if lexeme.preceding else None
-            if before is not None:
-                shown = self.shown(before)
-                raise CompileError(
-                    f"the terminal {self.shown(lexeme.named)} looks at the text before it, and the terminal {shown} "
-                    f"may end there with what it excludes; drop the assertion, or exclude at the end of {shown} what "
-                    "must not follow it, as \\b does",
-                    code="lark-look-around",
-                    **self.place(lexeme.named),
-                )
+    def preceded(self, lexeme: Lexeme, before: str) -> CompileError:
+        shown = self.shown(before)
+        return CompileError(
+            f"the terminal {self.shown(lexeme.named)} looks at the text before it, and the terminal {shown} may end "
+            f"there with what it excludes; drop the assertion, or exclude at the end of {shown} what must not follow "
+            "it, as \\b does",
+            code="lark-look-around",
+            **self.place(lexeme.named),
+        )
 
     def shown(self, name: str) -> str:
         """A terminal as it is written."""

@@ -1,4 +1,4 @@
-"""Which terminals may follow a terminal, and whether a look-around at its edges can therefore never matter."""
+"""Which terminals may follow a terminal, and whether a look-ahead at its end can therefore never matter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
 from guiderail.frontends.grammar.lark.lexemes import Lexeme
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Sequence, Text
 
-__all__ = ["ANYTHING", "Follow", "harmless", "never_at_the_end", "unpreceded"]
+__all__ = ["ANYTHING", "Follow", "harmless", "never_at_the_end"]
 
 ANYTHING = ""
 """Stands for an embedded constraint among the followers."""
@@ -205,37 +205,6 @@ def never_at_the_end(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], fo
         if not b.is_empty(b.intersection([own, e])) and (other.named in ignore or follow.last(other.named)):
             return False
     return True
-
-
-def unpreceded(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow, newline: str) -> str | None:
-    """The name of a terminal that may precede ``lexeme`` with a character that must not, or None.
-
-    Each lexeme that may precede it must end with other characters, or take the next one, too, as names and numbers do.
-    ``newline``: the terminal after which indentation begins and ends.
-    """
-    b = _core.Builder()
-    pairs = [b.concat([b.char_class(one.chars), b.char_class(one.first)]) for one in lexeme.preceding]
-    wrong = b.concat([any_text()._lower(b), b.union(pairs)])
-    for other in lexemes:
-        if other.guard_of is not None:
-            continue
-        if lexeme.named not in ignore | follow(other.named) and other.named not in ignore | {newline}:
-            continue
-        if other.nested:
-            return other.named
-        if len(other.depends) or other.needs:
-            ended = FirstMatchTexts(other.pattern.to_regexp(), "next")._lower(b)
-        else:
-            ended = b.concat([other.constraint._lower(b), any_character()._lower(b)])
-        here = b.intersection([ended, wrong])
-        owners = [x for x in lexemes if x.name in other.keyword_of]
-        alone = not owners or not all(follow.beside(other.named, x.named) for x in owners)
-        for taker in owners + [other] * alone:
-            longest = not (taker.shortest or taker.lazy or len(taker.depends) or taker.needs)
-            taken = taker.constraint._lower(b) if longest else b.EMPTY
-            if not b.is_empty(b.intersection([here, b.complement(taken)])):
-                return other.named
-    return None
 
 
 def _begin(constraint: Constraint) -> bytes:

@@ -187,7 +187,7 @@ class _Guard:
         covered = b.EMPTY  # texts of which it takes more than an undone match
         rest = guards.of(other)
         if not guards.apart(rest, self.bad):
-            if other.shortest or other.lazy or other.nested or len(other.depends):
+            if other.shortest or other.lazy or other.nested or other.followed or len(other.depends):
                 return False
             whole = other.constraint
             part = Lexeme("", whole, False, other.rank, other.pattern, other.priority, part_of=other.named)

@@ -74,6 +74,7 @@ class Lexeme:
         cut_of: the lexeme from which a guard divided it.
         reserved: words that are among its texts, though they are none of the terminal's.
         preceding: what must not precede a lexeme.
+        followed: whether a guard says what must not follow a lexeme.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Lexeme:
     cut_of: str | None = None
     reserved: Reserved | None = None
     preceding: list[Preceding] = field(default_factory=list)
+    followed: bool = False
 
     @property
     def named(self) -> str:

@@ -1,7 +1,7 @@
 r"""Terminals that look at the character before them: ``/\bif\b/``, ``/(?<!\.)[0-9]+/``.
 
 The lexer does not see what precedes a lexeme. So such an assertion is left out of the terminal, which is exact if it
-holds wherever the terminal may come (see :func:`.follow.unpreceded`).
+holds wherever the terminal may come (see :mod:`.boundaries`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ class Preceding:
     Attributes:
         chars: characters that must not.
         first: a superset of the characters that these matches begin with.
+        whole: whether these are all matches.
     """
 
     chars: CharSet
     first: CharSet
+    whole: bool
 
 
 def without_look_behind(constraint: Regex, pattern: Any) -> tuple[RegexPattern, list[Preceding]] | None:
@@ -40,7 +42,7 @@ def without_look_behind(constraint: Regex, pattern: Any) -> tuple[RegexPattern, 
     """
     nodes: list[Node] = []
     found: list[Preceding] = []
-    _collect(constraint._parsed.tree, Facts(), nodes, found)
+    _collect(constraint._parsed.tree, Facts(), nodes, found, True)
     if not nodes:
         return None
     value = pattern.value
@@ -50,11 +52,11 @@ def without_look_behind(constraint: Regex, pattern: Any) -> tuple[RegexPattern, 
     return RegexPattern(value, pattern.flags, pattern.raw), found
 
 
-def _collect(node: Node, facts: Facts, nodes: list[Node], found: list[Preceding]) -> None:
+def _collect(node: Node, facts: Facts, nodes: list[Node], found: list[Preceding], whole: bool) -> None:
     """Collects the look-behinds that ``node`` begins with, and what they say."""
     if isinstance(node, Alt):
         for branch in node.items:
-            _collect(branch, facts, nodes, found)
+            _collect(branch, facts, nodes, found, False)
     if not isinstance(node, Cat):
         return
     for i, item in enumerate(node.items):
@@ -62,9 +64,9 @@ def _collect(node: Node, facts: Facts, nodes: list[Node], found: list[Preceding]
         excluded = _excluded(item, rest, facts)
         if excluded is not None:
             nodes.append(item)
-            found.append(Preceding(excluded, rest.first))
+            found.append(Preceding(excluded, rest.first, whole))
         elif not isinstance(item, Look) or item.behind:
-            return _collect(item, facts, nodes, found)
+            return _collect(item, facts, nodes, found, whole)
 
 
 def _excluded(node: Node, rest: Fact, facts: Facts) -> CharSet | None:
