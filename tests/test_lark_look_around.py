@@ -138,6 +138,7 @@ WRONGLY_PRECEDED = {
     "other characters": ("start: N (X | Y)\nN: /1+/\nX: /\\bx/\nY: /(?<!2)x/", "N"),
     "longer matches": ("start: N X\nN: /1+(x1)?/\nX: /\\bx/", "N"),
     "name that is a keyword": ('start: ("a" | NAME) X\nNAME: /[a-z]+/\nX: /\\b1/', "A"),
+    "after a keyword": ('start: "b" "b" | N+ ";"\nN: /\\ba*b/', "N"),
     "shortest": ("start: N X\nN: /x+?/\nX: /\\bx/", "N"),
     "cut short by a look-ahead": ("start: N X\nN: /x+(?!y)/\nX: /\\b[xy]+/", "N"),
     "another language": ("start: <tool> X\nX: /\\bx/", "<tool>"),

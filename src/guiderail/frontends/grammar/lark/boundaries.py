@@ -111,11 +111,12 @@ class _Places:
         return found
 
     def certain(self, other: Lexeme, one: Preceding) -> bool:
-        """Whether all that may follow ``other`` and begins with these characters says the same."""
+        """Whether all that may follow ``other``, or a keyword of it, and begins with these characters says the same."""
+        takes = [other, *(x for x in self.lexemes if other.name in x.keyword_of)]
         b = _core.Builder()
         begun = b.concat([b.char_class(one.first), any_text()._lower(b)])
         for following in self.lexemes:
-            if following.guard_of is not None or not self.next_to(other, following):
+            if following.guard_of is not None or not any(self.next_to(x, following) for x in takes):
                 continue
             if following.nested:
                 return False
