@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -207,6 +208,20 @@ def test_what_follows_an_optional_terminal(name: str) -> None:
     text, good, bad = OPTIONAL[name]
     constraint = gr.grammar(text, "lark")
     assert all(map(constraint.matches, good)) and not any(map(constraint.matches, bad))
+
+
+@pytest.mark.parametrize("end", [r"\b", r"(?!\w)"])
+def test_a_long_list_of_words(end: str) -> None:
+    random_ = random.Random(end)
+    words = ["".join(random_.choices("abcdefgh", k=random_.randint(2, 9))) for _ in range(120)]
+    words += [word + "ing" for word in words[:40]]
+    text = (
+        f'start: (WORD NAME ";" | NAME ";")*\nWORD.1: /\\b(?:{"|".join(words)}){end}/\nNAME: /[a-z_]\\w*/\n%ignore " "'
+    )
+    constraint, parser = gr.grammar(text, "lark"), lark.Lark(text, parser="lalr", g_regex_flags=re.ASCII)
+    forms = ("{0} x;", "{0};", "{0}_;", "{0}s x;", "{0} {0};", "x{0}; {0} x;")
+    for sample in (form.format(word) for word in words[:20] + words[-20:] for form in forms):
+        assert constraint.matches(sample) == _lark_accepts(parser, sample), sample
 
 
 # A text may end where the look-ahead needs more, or another terminal takes the match there.

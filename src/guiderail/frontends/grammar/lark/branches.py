@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from guiderail import _core
+from guiderail.constraints.constraint import any_text
 from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
 from guiderail.frontends.regex import Regex, regex
 from guiderail.frontends.regex.syntax import Alt, Cat, Node
@@ -23,27 +24,31 @@ _OPENING = re.compile(r"\((?:\?(?:P<\w+>|[a-zA-Z-]*:))?")
 def split(constraint: Regex, decided: Callable[[Regex], bool]) -> list[str]:
     """Patterns for the parts of a terminal, of which no two ever match at the same place; none if there are no such.
 
-    ``decided``: whether it is known when a match of a pattern counts.
+    What undoes a match of one part begins only matches of parts before it.
+
+    Args:
+        constraint: the pattern of the terminal.
+        decided: whether it is known when a match of a pattern counts.
     """
-    parts: list[list[str]] = []
-    for branch in _branches(constraint.pattern, decided):
-        if not decided(regex(branch)):
-            return []
-        fitting = (part for part in parts if decided(regex("|".join([*part, branch]))))
-        part = next(fitting, None)
-        if part is None:
-            parts.append([branch])
-        else:
-            part.append(branch)
-    if len(parts) < 2:
+    branches = list(dict.fromkeys(_branches(constraint.pattern, decided)))
+    if len(branches) < 2 or not all(decided(regex(branch)) for branch in branches):
         return []
-    found = ["|".join(part) for part in parts]
     b = _core.Builder()
-    begun = [FirstMatchTexts(part, "begun")._lower(b) for part in found]
-    for i, one in enumerate(begun):
-        if not b.is_empty(b.intersection([one, b.union(begun[i + 1 :])])):
+    anything = any_text()._lower(b)
+    begun = {branch: FirstMatchTexts(branch, "begun")._lower(b) for branch in branches}
+    undone = {branch: b.concat([FirstMatchTexts(branch, "undone")._lower(b), anything]) for branch in branches}
+    parts: list[list[str]] = []
+    while branches:
+        rest = b.union([begun[branch] for branch in branches])
+        part = [branch for branch in branches if b.is_empty(b.intersection([undone[branch], rest]))]
+        if not part:
             return []
-    return found
+        parts.append(part)
+        branches = [branch for branch in branches if branch not in part]
+    found = ["|".join(part) for part in parts]
+    taken = [b.union([begun[branch] for branch in part]) for part in parts]
+    apart = all(b.is_empty(b.intersection([one, b.union(taken[i + 1 :])])) for i, one in enumerate(taken))
+    return found if apart and len(found) > 1 and all(decided(regex(part)) for part in found) else []
 
 
 def _branches(text: str, decided: Callable[[Regex], bool]) -> Iterator[str]:
