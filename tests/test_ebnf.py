@@ -110,6 +110,47 @@ def test_iso(text: str, good: list[str], bad: list[str]) -> None:
     assert [t for t in bad if constraint.matches(t)] == []
 
 
+# What the standard does not allow, and most write.
+WITHOUT_THE_STANDARD = {
+    "no commas": ("a = 'x' { b 'y' } [ 'z' ] ( 'w' | b ) ; b = 'q' ;", ["xw", "xqyqyzq"], ["x", "xqw"]),
+    "no commas, names": ("a = b c [ b c ] ; b = 'x' ; c = 'y' ;", ["xy", "xyxy"], ["x", "xyx"]),
+    "no commas, names with blanks": ("a = b c d ; b c = 'x' ; b = 'y' ; d = 'z' ;", ["xz"], ["yz", "z"]),
+    "no commas, a count": ("a = 2 * b c ; b = 'x' ; c = 'y' ;", ["xxy"], ["xyxy", "xx"]),
+    "no commas, an exception": ("a = b - 'x' c ; b = 'x' | 'y' ; c = 'z' ;", ["yz"], ["xz", "y"]),
+    "no semicolons": ("a = b { '+', b }\nb = 'x'\n  | 'y'\n", ["x", "x+y"], ["", "x+"]),
+    "no semicolons, no commas": ("a =\n  b { '+' b }\nb\n  = c c\nc = 'x'", ["xx", "xx+xx"], ["x"]),
+    "full stops": ("a = b { '+' b } .\nb = 'x' | 'y' .\n", ["x", "x+y"], ["", "x+"]),
+    "other signs": ("a ::= b c\nb := 'x' ; c -> d ; d : (: 'y' :) ; ", ["x", "xyy"], [""]),
+    "names in brackets": ("<a> ::= <b c> { '+' <b c> }\n<b c> ::= 'x'", ["x", "x+x"], ["+"]),
+    "stars": ("a = b* ('+' b)+ ;b = 'x'+ ;", ["xx+x", "+x+xx"], ["x", ""]),
+    "ranges": ("a = { 'a' .. 'c' | \"0\"...\"9\" | 'x'…'z' } .", ["b5y", ""], ["d", "."]),
+    "comments of C": (
+        "// one\n/* two * / */ a = b ; // three\nb = 'x' / 'y' // 'z' ;\n/**/",
+        ["x", "y", "z", ""],
+        ["xy"],
+    ),
+    "comments": ("# the whole\na = 'x' # and so on\n  'y' ;", ["xy"], ["x"]),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_THE_STANDARD)
+def test_iso_as_most_write_it(name: str) -> None:
+    text, good, bad = WITHOUT_THE_STANDARD[name]
+    constraint = gr.grammar(text, "ebnf-iso")
+    assert [t for t in good if not constraint.matches(t)] == []
+    assert [t for t in bad if constraint.matches(t)] == []
+
+
+def test_backus() -> None:
+    text = "<sum> ::= <one term> | <sum> '+' <one term>\n<one term> ::= 'x' | (<sum>)\n"
+    constraint = gr.grammar(text)
+    assert constraint.syntax == "ebnf-w3c"
+    assert constraint.matches("x+x") and not constraint.matches("x+")
+    assert gr.grammar(text, start="one term").matches("x")
+    assert gr.grammar("<sum> ::= 'x' { '+' 'x' } ;").syntax == "ebnf-iso"
+    assert gr.grammar("sum ::= 'x' { '+' 'x' }\n").matches("x+x")
+
+
 # Without the empty text, though what is repeated is recursive: in ISO's notation, and the same in GBNF.
 ONCE_OR_MORE = {
     "repetition": ("s = { t }- ; t = 'a' | '(', s, ')' ;", "root ::= t+\nt ::= 'a' | '(' root ')'"),
@@ -167,14 +208,24 @@ def test_iso_recursive_rules_that_may_be_empty_are_refused() -> None:
         ("ebnf-w3c", "a ::= b", "b", "grammar-undefined"),
         ("ebnf-w3c", "a ::= 'x' [ wfc: unique names ]", "[ wfc", "grammar-unsupported"),
         ("ebnf-w3c", "a ::= b - 'x'\nb ::= '(' b ')' | 'x'", "- 'x'", "grammar-unsupported"),
-        ("ebnf-iso", "a : 'x' ;", ":", "grammar-syntax"),
+        ("ebnf-iso", "a ; 'x' ;", ";", "grammar-syntax"),
         ("ebnf-iso", "a = 'x ;", "'x", "grammar-syntax"),
         ("ebnf-iso", "a = '' ;", "''", "grammar-syntax"),
-        ("ebnf-iso", "a = 'x' 'y' ;", "'y'", "grammar-syntax"),
         ("ebnf-iso", "a = ('x' ;", "('x'", "grammar-syntax"),
         ("ebnf-iso", "a = ['x') ;", ")", "grammar-syntax"),
-        ("ebnf-iso", "a = 'x'", "", "grammar-syntax"),
+        ("ebnf-iso", "a = ['x'", "['x'", "grammar-syntax"),
+        ("ebnf-iso", "a = ('x' b = 'y' ;", "=", "grammar-syntax"),
         ("ebnf-iso", "a = 3 'x' ;", "'x'", "grammar-syntax"),
+        ("ebnf-iso", "a = [0-9], 'x' ;", "-", "grammar-syntax"),
+        ("ebnf-iso", "a = { 'x' }+ ;", "+", "grammar-syntax"),
+        ("ebnf-iso", "a = 'x'? ;", "?", "grammar-syntax"),
+        ("ebnf-iso", "a = 'b' .. 'a' ;", "'b' .. 'a'", "grammar-syntax"),
+        ("ebnf-iso", "a = 'bc' .. 'd' ;", "'bc' .. 'd'", "grammar-syntax"),
+        ("ebnf-iso", "a = '0' | ... | '9' ;", ".", "grammar-syntax"),
+        ("ebnf-iso", "a = b c d ; b = 'x' ; c d = 'y' ; b c = 'z' ; d = 'w' ;", "b c d", "grammar-undefined"),
+        ("ebnf-w3c", "a ::= { 'x' }", "{", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= 'x' ;", ";", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= <b>\nb ::= 'x'", "<", "grammar-syntax"),
         ("ebnf-iso", "a = (* x ;", "(*", "grammar-syntax"),
         ("ebnf-iso", "a = ? a letter ? ;", "? a letter ?", "grammar-unsupported"),
         ("ebnf-iso", "a = 'x' ; a = 'y' ;", "a = 'y'", "grammar-syntax"),

@@ -586,8 +586,9 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "comment at the end, alone": ("start: A\nA: /a#c/x", "lark-syntax", "end the comment with a", "/a#c/x"),
     "pattern": ("start: A\nA: /a\\1/", "regex-backreference", "cannot be used", "/a\\1/"),
     "escape": ('start: "\\x1"', "lark-syntax", "escapes", ""),
-    "anonymous": ("start: /\\bx/ \"y\"", "lark-look-around", "the terminal /\\bx/", "/\\bx/"),
-    "look-behind": ("start: A\nA: /(?<!x)a/", "lark-look-around", "the text before it", "A"),
+    "anonymous": ("start: \"y\" (/\\bx/ | \"xx\")", "lark-look-around", "the terminal /\\bx/", "/\\bx/"),
+    "look-behind": ("start: A\nA: /(?<=x)a/", "lark-look-around", "the text before it", "A"),
+    "look-behind, excluding": ('start: "x" (A | "ab")\nA: /(?<!x)a/', "lark-look-around", "at the end of X", "A"),
     "a reserved word within others": (
         'start: NAME | W "2"\nNAME: /(?!if\\b)[a-z]\\w*/\nW: /[a-z]+/', "lark-look-around", "past its end", "NAME",
     ),
@@ -596,6 +597,9 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     ),
     "names that end within a word": ("start: A\nA: /(?!if\\b)[a-z]+/", "lark-look-around", "inside another", "A"),
     "word boundary": ("start: A | B+\nA.1: /if\\b/\nB: /[a-z]/", "lark-look-around", "looks past its end", "A"),
+    "each undone by the other": (
+        "start: (C+ A+ C)*\nA.1: /a\\b|ba/\nC.1: /b\\b|abb\\b/", "lark-look-around", "looks past its end", "A",
+    ),
     "needed behind": ("start: A B?\nA: /a(?=b)/\nB: /b/", "lark-look-around", "a certain character", "A"),
     "end of text": ("start: A\nA: /a$/", "lark-look-around", "past its end", "A"),
     "declared": ("start: A\n%declare A", "lark-declared", "not defined", "A"),

@@ -18,6 +18,7 @@ from guiderail.constraints.places import in_python, placing
 from guiderail.constraints.reading import Partial, Reading, Unfinished
 from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.grammar import productions
+from guiderail.frontends.grammar.build import names
 from guiderail.frontends.grammar.captures import Captures, has_captures
 from guiderail.frontends.grammar.collisions import collisions
 from guiderail.frontends.grammar.lower import lower
@@ -49,7 +50,7 @@ _READERS = {
 _SUFFIXES = {".lark": "lark", ".gbnf": "gbnf", ".ebnf": "ebnf"}
 _SYNTAXES = ("lark", "gbnf", "ebnf", "ebnf-w3c", "ebnf-iso", "productions")
 
-_BNF_RULE = re.compile(r"(?m)^[ \t]*(?:\[\w+\][ \t]*)?[\w.-]+[ \t]*::=")
+_BNF_RULE = re.compile(r"(?m)^[ \t]*(?:\[\w+\][ \t]*)?(?:[\w.-]+|<[^<>\r\n]+>)[ \t]*::=")
 _LARK_RULE = re.compile(r"(?m)^[ \t]*[!?]{0,2}_?[A-Za-z]\w*(?:\{[^}\n]*\})?(?:\.-?\d+)?[ \t]*:(?!:=)")
 _ISO_RULE = re.compile(r"(?m)^[ \t]*[A-Za-z][\w \t-]*=[^;]*[;.]", re.DOTALL)
 
@@ -494,8 +495,19 @@ def _guess(text: str) -> str:
     )
 
 
+def _is_iso(text: str) -> bool:
+    """Whether a text with ``::=`` is a whole grammar in the notation of ISO, and has no backslash to be mistaken."""
+    if "\\" in text:
+        return False
+    try:
+        tree = import_module(_READERS["ebnf-iso"]).read(text)
+    except PatternError:
+        return False
+    return all(used.name in tree.rules for rule in tree.rules.values() for used in names(rule.body))
+
+
 def _guess_bnf(text: str) -> str:
-    """GBNF or W3C EBNF: the one that can read the text, or either if both read the same rules."""
+    """GBNF or W3C EBNF: the one that can read the text, or either if both read the same rules; ISO's if none can."""
     trees: list[Grammar | None] = []
     errors: list[PatternError] = []
     for syntax in ("gbnf", "ebnf-w3c"):
@@ -506,6 +518,8 @@ def _guess_bnf(text: str) -> str:
             errors.append(error)
     first, second = trees
     if first is None and second is None:
+        if _is_iso(text):
+            return "ebnf-iso"
         # The notation that read further is more likely the intended one.
         raise max(errors, key=lambda error: error.span or (0, 0))
     if first is None or second is None:

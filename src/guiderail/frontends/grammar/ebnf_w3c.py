@@ -5,7 +5,8 @@
     [3] Comment  ::= '<!--' ((Char - '-') | ('-' (Char - '-')))* '-->'
     [4] Name     ::= (Letter | '_') NameChar*  [ wfc: a constraint in words ]
 
-Nothing is escaped: a backslash is a character like others, and code points are written ``#xN``. Constraints in words
+A grammar that defines ``<name> ::=``, as in Backus's notation, may write names so everywhere. Nothing is escaped: a
+backslash is a character like others, and code points are written ``#xN``. Constraints in words
 (``[wfc: …]``, ``[vc: …]``, ``[nsc: …]``) are rejected: they are prose, which cannot be enforced.
 """
 
@@ -21,11 +22,18 @@ from guiderail.frontends.grammar.syntax import Expression, Grammar, Name, Rule
 __all__ = ["read"]
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_BRACKETED = re.compile(r"<[^<>\r\n]+>")
+_BACKUS = re.compile(r"(?m)^[ \t]*<[^<>\r\n]+>[ \t]*::=")
 _NUMBER = re.compile(r"\[[0-9]+[a-z]?\]")
-_HEAD = re.compile(r"(?:\[[0-9]+[a-z]?\]\s*)?[A-Za-z_][\w.-]*\s*::=")
+_HEAD = re.compile(r"(?:\[[0-9]+[a-z]?\]\s*)?(?:[A-Za-z_][\w.-]*|<[^<>\r\n]+>)\s*::=")
 _BLANK = re.compile(r"\s+")
 _CODE = re.compile(r"#x([0-9A-Fa-f]+)")
 _WORDS = re.compile(r"\[\s*(wfc|WFC|vc|VC|nsc|NSC)\s*:[^\]]*\]")
+_HINTS = {
+    "{},;": "; where braces repeat, and commas or semicolons separate, pass syntax='ebnf-iso'",
+    ".…": "; write a range as a class, such as [a-z]",
+    "εϵ": '; write "" for the empty text',
+}
 
 
 def read(text: str, start: str | None = None) -> Grammar:
@@ -43,6 +51,16 @@ def read(text: str, start: str | None = None) -> Grammar:
 
 class _W3c(ReaderWithExceptions):
     notation = "W3C EBNF"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.backus = _BACKUS.search(text) is not None
+
+    def name(self) -> str | None:
+        found = self.match(_NAME)
+        if found is None and self.backus and (found := self.match(_BRACKETED)):
+            return " ".join(found[0][1:-1].split())
+        return None if found is None else found[0]
 
     def grammar(self, start: str | None) -> Grammar:
         self.blank()
@@ -65,13 +83,13 @@ class _W3c(ReaderWithExceptions):
         if self.match(_NUMBER):
             self.blank()
         begin = self.at
-        head = self.match(_NAME)
-        if not head:
+        head = self.name()
+        if head is None:
             self.fail(f"expected the name of a rule, found {self.found()}")
         span = (begin, self.at)
         self.blank()
         if not self.take("::="):
-            self.fail(f"expected ::= after the name {head[0]!r}, found {self.found()}")
+            self.fail(f"expected ::= after the name {head!r}, found {self.found()}")
         self.blank()
         groups = Groups()
         minus: dict[int, tuple[int, int]] = {}  # depth -> (index of the part before the minus, position of the minus)
@@ -82,7 +100,7 @@ class _W3c(ReaderWithExceptions):
             self.fail("this bracket is never closed; add )", groups.opened)
         if minus:
             self.fail("expected an expression after this minus", minus[0][1])
-        return Rule(head[0], groups.close(), span)
+        return Rule(head, groups.close(), span)
 
     def symbol(self, groups: Groups, minus: dict[int, tuple[int, int]]) -> None:
         begin = self.at
@@ -142,10 +160,11 @@ class _W3c(ReaderWithExceptions):
                     *words.span(),
                 )
             return self.character_class()
-        found = self.match(_NAME)
-        if not found:
-            self.fail(f"expected a string, a class, #xN, a name or a bracket, found {self.found()}")
-        return Name(found[0], found.span())
+        name = self.name()
+        if name is None:
+            hint = next((hint for marks, hint in _HINTS.items() if c in marks), "")
+            self.fail(f"expected a string, a class, #xN, a name or a bracket, found {self.found()}{hint}")
+        return Name(name, (begin, self.at))
 
     def code(self) -> str:
         begin = self.at

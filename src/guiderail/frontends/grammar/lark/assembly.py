@@ -16,6 +16,7 @@ from guiderail.frontends.grammar.analysis import started
 from guiderail.frontends.grammar.build import NEVER, leaves
 from guiderail.frontends.grammar.lark.attributes import Attributes
 from guiderail.frontends.grammar.lark.bodies import choice_of, sequence_of
+from guiderail.frontends.grammar.lark.boundaries import keep_apart
 from guiderail.frontends.grammar.lark.bounded import bounded
 from guiderail.frontends.grammar.lark.dialect import Bounded, Cut, Rewritten, Stop
 from guiderail.frontends.grammar.lark.follow import Follow, harmless, never_at_the_end
@@ -27,7 +28,7 @@ from guiderail.frontends.grammar.lark.lexemes import (
     keywords,
     lexeme_of_constraint,
     lexeme_of_part,
-    lexeme_of_pattern,
+    lexemes_of_pattern,
     no_text,
     ordered,
 )
@@ -308,7 +309,8 @@ class Assembly:
         return self.terms[name]
 
     def lexer(self, used: set[str], ignore: set[str], rules: dict[str, Rule]) -> syntax.Lexer:
-        lexemes = [lexeme_of_pattern(d, self.place) for n, d in self.definitions.items() if n in used]
+        used_here = [d for name, d in self.definitions.items() if name in used]
+        lexemes = [lexeme for one in used_here for lexeme in lexemes_of_pattern(one, self.place)]
         for name, cut in self.rewritten.cuts.items():
             if name in used:
                 length = cut.tokens[-1].end - cut.tokens[0].start if cut.tokens else 0
@@ -331,7 +333,10 @@ class Assembly:
         self.divided = keywords(lexemes, ignore)
         if (cut_short := reserve(lexemes, ignore)) is not None:
             raise self.cut_short(*cut_short)
-        follow = Follow(rules, self.start)
+        follow = Follow(rules, self.start, self.nullable | self.never)
+        newline = "" if self.indentation is None else self.indentation.newline
+        if (wrong := keep_apart(lexemes, ignore, follow, newline)) is not None:
+            raise self.preceded(*wrong)
         guard = Guards(lexemes, ignore, follow)
         for lexeme in list(lexemes):
             if not len(lexeme.depends) or harmless(lexeme, lexemes, ignore, follow):
@@ -341,7 +346,7 @@ class Assembly:
         guard.finish()
         for lexeme in lexemes:
             if lexeme.needs and (self.indentation is not None or not never_at_the_end(lexeme, lexemes, ignore, follow)):
-                raise dependent(self.definitions[lexeme.name].user_repr(), NEEDS, self.place(lexeme.name))
+                raise dependent(self.shown(lexeme.named), NEEDS, self.place(lexeme.named))
         for lexeme in lexemes:
             parts = self.divided.setdefault(lexeme.part_of, [lexeme.part_of]) if lexeme.part_of is not None else None
             if parts is not None and lexeme.name not in parts:
@@ -382,21 +387,38 @@ class Assembly:
     def cut_short(self, lexeme: Lexeme, other: Lexeme) -> CompileError:
         if lexeme is other:
             return self.look_ahead(lexeme)
-        shown = self.definitions[lexeme.name].user_repr()
+        shown = self.shown(lexeme.named)
         return CompileError(
             f"the terminal {shown} looks past its end for words that it excludes, and the terminal {other.name} may "
             "match a part of such a word, or more words than these; end that one with \\b, or drop the assertion",
             code="lark-look-around",
-            **self.place(lexeme.name),
+            **self.place(lexeme.named),
         )
 
+    def preceded(self, lexeme: Lexeme, before: str) -> CompileError:
+        shown = self.shown(before)
+        return CompileError(
+            f"the terminal {self.shown(lexeme.named)} looks at the text before it, and the terminal {shown} may end "
+            f"there with what it excludes; drop the assertion, or exclude at the end of {shown} what must not follow "
+            "it, as \\b does",
+            code="lark-look-around",
+            **self.place(lexeme.named),
+        )
+
+    def shown(self, name: str) -> str:
+        """A terminal as it is written."""
+        if name in self.definitions:
+            return str(self.definitions[name].user_repr())
+        span = self.rewritten.parts.get(name)
+        return self.rewritten.renamed.get(name, name) if span is None else self.source[slice(*span)]
+
     def look_ahead(self, lexeme: Lexeme) -> CompileError:
-        shown = self.definitions[lexeme.name].user_repr()
+        shown = self.shown(lexeme.named)
         return CompileError(
             f"the terminal {shown} looks past its end, and the text that may follow can begin with what it excludes; "
             "drop the assertion if another terminal takes the longer text (keywords need no \\b)",
             code="lark-look-around",
-            **self.place(lexeme.name),
+            **self.place(lexeme.named),
         )
 
     def declared(self, names: set[str]) -> list[str]:

@@ -62,6 +62,7 @@ class FirstMatch:
         depends: characters that undo a match, if no longer one comes; empty: matches do not depend on what follows.
         needs: whether some match needs a character after it, so that it does not count at the end of the text.
         after: characters that may lengthen a match, or undo it.
+        narrowed: whether that is so only for the texts that ``re.match`` takes as a whole.
     """
 
     longest: bool
@@ -69,6 +70,7 @@ class FirstMatch:
     depends: CharSet = _NONE
     needs: bool = False
     after: CharSet = _NONE
+    narrowed: bool = False
 
 
 def first_match(tree: Node) -> FirstMatch:
@@ -406,7 +408,8 @@ class Machine:
         queue = deque([begin])
         longest, needs = True, False
         undone, after = 0, 0
-        behind_match: set[int] = set()
+        behind_valid: set[int] = set()
+        behind_undone: set[int] = set()
         while queue:
             here, every, past = queue.popleft()
             ends = [duties for state, duties in here if state == MATCH]
@@ -438,16 +441,18 @@ class Machine:
                 if target[0]:
                     for same in self.bits(part):
                         row[same] = number[target]
-                    if valid:
-                        behind_match.add(number[target])
+                    if ends:
+                        (behind_valid if valid else behind_undone).add(number[target])
             self.table.append(row)
             self.matches.append(bool(ends))
             self.valid_before.append(valid_before)
-        shortest = not self.reach(behind_match, self.table, self.matches)
-        self.longest = longest
-        if longest:
+        shortest = not self.reach(behind_valid, self.table, self.matches)
+        narrowed = not longest and shortest and self.reach(behind_undone, self.table, self.matches)
+        self.longest = longest or narrowed  # of the matches that begin with one another, one counts
+        shortest = shortest and not narrowed
+        if self.longest:
             undone, needs = undone_for_good(self)
-        return FirstMatch(longest, shortest, self.chars(undone), needs, self.chars(after | undone))
+        return FirstMatch(self.longest, shortest, self.chars(undone), needs, self.chars(after | undone), narrowed)
 
     def decide_plain(self) -> FirstMatch:
         """Decides the same if threads are only states: what each expands to is computed once."""

@@ -14,10 +14,12 @@ from guiderail.frontends.grammar.lark.first_match import Machine
 from guiderail.frontends.grammar.lark.first_match_undone import pending_steps
 from guiderail.frontends.regex import regex
 from guiderail.support.caches import cached
+from guiderail.support.texts import clipped
 
 __all__ = ["FirstMatchTexts"]
 
-_MOST_STATES = 60
+_MOST_STATES = 60  # that repeat
+_SHOWN = 60  # characters of a pattern
 _START, _END = -1, -2  # of texts; states have other numbers
 
 
@@ -27,8 +29,9 @@ class FirstMatchTexts(Constraint):
 
     Attributes:
         pattern: of Python's dialect.
-        kind: ``"whole"``: those; ``"begun"``: the texts that it takes a beginning of; ``"undone"``: a match, and what
-            follows it up to the character that undoes it for good. (A longer match may replace it until then, if the
+        kind: ``"whole"``: those; ``"begun"``: the texts that it takes a beginning of; ``"next"``: a match, and a
+            character before which it counts; ``"undone"``: a match, and what follows it up to the character that
+            undoes it for good. (A longer match may replace it until then, if the
             longest one is taken.)
     """
 
@@ -44,9 +47,14 @@ class FirstMatchTexts(Constraint):
         for source, target, e in found(machine, block, b):
             known = ways.setdefault(source, {})
             known[target] = b.union([known[target], e]) if target in known else e
+        _write_ends(ways, b)
         left = set(ways) - {start, end}
         if len(left) > _MOST_STATES:
-            raise LimitError(f"its automaton has more than {_MOST_STATES} states", code="lark-first-match")
+            raise LimitError(
+                f"the texts of /{clipped(self.pattern, _SHOWN)}/ cannot be written out: more than {_MOST_STATES} of "
+                "its states repeat; write a simpler pattern, or drop its look-around",
+                code="lark-first-match",
+            )
         while left:
             into = Counter(chain.from_iterable(ways.values()))
             chosen = min(left, key=lambda s: (into[s] * len(ways[s]), s))
@@ -78,7 +86,9 @@ class FirstMatchTexts(Constraint):
                 yield source, target, b.char_class(machine.chars(mask))
             if not match:
                 continue
-            if self.kind != "undone":
+            if self.kind == "next":
+                yield source, _END, b.char_class(machine.chars(valid))
+            elif self.kind != "undone":
                 yield source, _END, b.EPSILON
                 if self.kind == "begun":
                     yield source, _END, b.concat([b.char_class(machine.chars(valid)), everything])
@@ -87,6 +97,36 @@ class FirstMatchTexts(Constraint):
 
     def __repr__(self) -> str:
         return f"first_match_texts({self.pattern!r}{'' if self.kind == 'whole' else f', {self.kind!r}'})"
+
+
+def _write_ends(ways: dict[int, dict[int, int]], b: _core.Builder) -> None:
+    """Eliminates the states that lead only to the end, again and again: all those of an automaton without repetitions.
+
+    Nothing is written twice for that.
+    """
+    sources: dict[int, list[int]] = {}
+    for source, targets in ways.items():
+        for target in targets:
+            sources.setdefault(target, []).append(source)
+    ready = [state for state in ways if _leads_to_the_end(state, ways)]
+    while ready:
+        state = ready.pop()
+        out = ways.pop(state)
+        loop = out.pop(state, None)
+        rest = out.get(_END, b.EMPTY)
+        rest = rest if loop is None else b.concat([b.repeat(loop, 0, -1), rest])
+        for source in sources.get(state, ()):
+            if source == state:
+                continue
+            targets = ways[source]
+            e = b.concat([targets.pop(state), rest])
+            targets[_END] = b.union([targets[_END], e]) if _END in targets else e
+            if _leads_to_the_end(source, ways):
+                ready.append(source)
+
+
+def _leads_to_the_end(state: int, ways: dict[int, dict[int, int]]) -> bool:
+    return state not in (_START, _END) and all(target in (_END, state) for target in ways[state])
 
 
 def _pending_ways(machine: Machine, block: list[int], b: _core.Builder) -> Iterator[tuple[int, int, int]]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from guiderail import _core
+from guiderail._core import CharSet
 from guiderail.constraints.constraint import AllOf, AnyOf, Complement, Constraint, Sequence, any_text
 from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
 from guiderail.frontends.grammar.lark.follow import ANYTHING, Follow
@@ -25,6 +26,7 @@ from guiderail.support.work import spend
 
 __all__ = ["Guards", "reserve"]
 
+_NOT_ASCII = 0x80
 _CHECK = 40  # steps of comparing two sets of texts, beyond those that the core counts
 
 
@@ -90,6 +92,12 @@ class Guards:
             self.begins[lexeme.name] = found
         return found
 
+    def meet(self, one: Lexeme, other: Lexeme) -> bool:
+        """Whether two terminals may come in the same place; a guard, where its terminal may."""
+        places = {x.name: x.named for x in self.lexemes if x.guard_of is None}
+        names = [x.named if x.guard_of is None else places[x.guard_of] for x in (one, other)]
+        return self.follow.meet(names[0], names[1], self.ignore)
+
     def change(self, name: str, texts: int) -> None:
         """Sets the texts of a divided terminal, or of a part of one."""
         self.texts[name] = texts
@@ -100,6 +108,12 @@ class Guards:
         if found is None:
             found = self.firsts[e] = frozenset(self.builder.first_bytes(e))
         return found
+
+    def first_character(self, e: int) -> int:
+        """Characters, among them all that ``e`` begins with."""
+        ascii_ones = [(byte, byte) for byte in self.first(e) if byte < _NOT_ASCII]
+        others = [(_NOT_ASCII, 0x10FFFF)] if len(ascii_ones) < len(self.first(e)) else []
+        return self.builder.char_class(CharSet(ascii_ones + others))
 
     def apart(self, one: int, other: int) -> bool:
         """Whether no text is in both sets."""
@@ -157,7 +171,7 @@ class _Guard:
         guards = self.guards
         for other in guards.lexemes[self.at + 1 :]:
             begins = guards.taken(other)
-            if other.guard_of is not None or guards.apart(begins, self.bad):
+            if other.guard_of is not None or guards.apart(begins, self.bad) or not guards.meet(self.lexeme, other):
                 continue
             if self.lexeme.name in other.keyword_of:
                 return False
@@ -173,7 +187,7 @@ class _Guard:
         covered = b.EMPTY  # texts of which it takes more than an undone match
         rest = guards.of(other)
         if not guards.apart(rest, self.bad):
-            if other.shortest or other.lazy or other.nested or len(other.depends):
+            if other.shortest or other.lazy or other.nested or other.followed or len(other.depends):
                 return False
             whole = other.constraint
             part = Lexeme("", whole, False, other.rank, other.pattern, other.priority, part_of=other.named)
@@ -184,17 +198,30 @@ class _Guard:
             covered = guards.begun(texts)
             rest = b.intersection([rest, b.complement(self.bad)])
         alone = b.intersection([self.bad, b.complement(covered)])
-        if guards.apart(guards.begun(rest), alone):
-            return True
-        # it takes less of some bad texts: no follower continues it to one
+        return guards.apart(guards.begun(rest), alone) or not self.continued(other, rest, alone)
+
+    def continued(self, other: Lexeme, rest: int, alone: int) -> bool:
+        """Whether what may follow one of the texts ``rest`` of a terminal may continue it to one of ``alone``."""
+        guards, b = self.guards, self.guards.builder
         names = guards.follow(other.named) | guards.ignore
         if other.named in guards.ignore or ANYTHING in names:
-            return False
-        followers = b.union([guards.of(x) for x in guards.lexemes if x.named in names])
-        return guards.apart(b.concat([rest, followers, guards.anything]), alone)
+            return True
+        longest = not (other.shortest or other.lazy or other.nested or len(other.depends))
+        longer = guards.of(other) if longest else b.EMPTY
+        for follower in guards.lexemes:
+            if follower.named in names and follower.guard_of is None:
+                texts = guards.of(follower)
+                cut = b.intersection([b.concat([rest, guards.first_character(texts)]), b.complement(longer)])
+                whole = b.intersection([guards.begun(cut), guards.begun(b.concat([rest, texts]))])
+                if not guards.apart(whole, alone):
+                    return True
+        return False
 
     def overtake(self) -> bool:
-        """Moves also what is tried before one of these, and could match in its place; False if that cannot move."""
+        """Moves also what is tried before one of these, and could match in its place; False if that cannot move.
+
+        A guard could, and so could the guard of one of these.
+        """
         if not self.moved:
             return True
         guards, lexemes = self.guards, self.guards.lexemes
@@ -206,7 +233,9 @@ class _Guard:
             if id(other) in place:
                 continue
             begins = guards.taken(other)
-            if all(guards.apart(begins, begun[id(x)]) for x in self.moved if place[id(x)] > index):
+            behind = [x for x in self.moved if place[id(x)] > index and guards.meet(x, other)]
+            own = any(x.name == other.guard_of for x in behind)
+            if not own and all(guards.apart(begins, begun[id(x)]) for x in behind):
                 continue
             if not guards.apart(begins, self.good):
                 return False
@@ -261,7 +290,7 @@ def reserve(lexemes: list[Lexeme], ignore: set[str]) -> tuple[Lexeme, Lexeme] | 
         reserved = lexeme.reserved
         if reserved is None:
             continue
-        if lexeme.name in ignore:
+        if lexeme.named in ignore:
             return lexeme, lexeme
         b = _core.Builder()
         anything, word, other = any_text()._lower(b), b.char_class(reserved.chars), b.char_class(~reserved.chars)

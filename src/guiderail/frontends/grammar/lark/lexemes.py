@@ -17,8 +17,11 @@ from guiderail._core import CharSet
 from guiderail.constraints.constraint import AllOf, Complement, Constraint, Literal
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
 from guiderail.frontends.grammar.analysis import ConstraintFacts
+from guiderail.frontends.grammar.lark.branches import split
 from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, first_match
 from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
+from guiderail.frontends.grammar.lark.patterns import RegexPattern
+from guiderail.frontends.grammar.lark.preceding import Preceding, without_look_behind
 from guiderail.frontends.grammar.lark.reserved import Reserved, reserved_words
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
@@ -34,7 +37,7 @@ __all__ = [
     "keywords",
     "lexeme_of_constraint",
     "lexeme_of_part",
-    "lexeme_of_pattern",
+    "lexemes_of_pattern",
     "no_text",
     "ordered",
 ]
@@ -70,6 +73,8 @@ class Lexeme:
         part_of: the terminal that it is a part of, unless it bears that one's name.
         cut_of: the lexeme from which a guard divided it.
         reserved: words that are among its texts, though they are none of the terminal's.
+        preceding: what must not precede a lexeme.
+        followed: whether a guard says what must not follow a lexeme.
     """
 
     name: str
@@ -90,6 +95,8 @@ class Lexeme:
     part_of: str | None = None
     cut_of: str | None = None
     reserved: Reserved | None = None
+    preceding: list[Preceding] = field(default_factory=list)
+    followed: bool = False
 
     @property
     def named(self) -> str:
@@ -97,8 +104,8 @@ class Lexeme:
         return self.part_of or self.name
 
 
-def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
-    """The lexeme of a terminal that Lark has read (a ``TerminalDef``).
+def lexemes_of_pattern(definition: Any, place: Any) -> list[Lexeme]:
+    """The lexemes of a terminal that Lark has read (a ``TerminalDef``): one, or parts that never match the same text.
 
     Args:
         definition: name, pattern and priority.
@@ -110,8 +117,9 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
     """
     name, pattern = definition.name, definition.pattern
     shown = definition.user_repr()
+    rank = _rank(definition)
     if pattern.type == "str" and not pattern.flags:
-        return Lexeme(name, Literal(pattern.value), False, _rank(definition), pattern, definition.priority)
+        return [Lexeme(name, Literal(pattern.value), False, rank, pattern, definition.priority)]
     text = pattern.to_regexp()
     try:
         letters = pattern.type == "str" and pattern.flags == _ANY_CASE
@@ -119,10 +127,40 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
         _check_memory(constraint)
     except GuiderailError as error:
         raise relocated(error, f"the terminal {shown}: ", **place(name)) from error
-    rank = _rank(definition)
     if pattern.type == "str" and pattern.min_width:  # in any case, character by character
-        return Lexeme(name, constraint, False, rank, pattern, definition.priority)
-    lexeme = Lexeme(name, constraint, False, rank, pattern, definition.priority)
+        return [Lexeme(name, constraint, False, rank, pattern, definition.priority)]
+    begun = without_look_behind(constraint, pattern)
+    if begun is not None:
+        pattern = begun[0]
+        constraint = regex(pattern.to_regexp())
+    patterns = [pattern]
+    if not _decided(constraint) and _words(constraint, pattern) is None:
+        patterns = [RegexPattern(part, pattern.flags) for part in split(constraint, _decided)] or patterns
+    parts = [Lexeme(name, constraint, False, rank, one, definition.priority) for one in patterns]
+    for i, part in enumerate(parts):
+        part.preceding = begun[1] if begun is not None else []
+        if len(parts) > 1:
+            part.constraint = regex(part.pattern.to_regexp())
+        parts[i] = _matched_first(part, shown, place)
+        if i:
+            parts[i].name, parts[i].part_of = f"{name}__{i}", name
+    return parts
+
+
+def _decided(constraint: Regex) -> bool:
+    """Whether it is known which matches count, or no context matters."""
+    try:
+        _first_match(constraint)
+    except Unknown as why:
+        return not why.context
+    return True
+
+
+def _matched_first(lexeme: Lexeme, shown: str, place: Any) -> Lexeme:
+    """The lexeme of a regular expression: what ``re.match`` takes of a text."""
+    name, constraint, pattern = lexeme.name, lexeme.constraint, lexeme.pattern
+    text = pattern.to_regexp()
+    assert isinstance(constraint, Regex)
     try:
         found = _first_match(constraint)
     except Unknown as why:
@@ -133,10 +171,11 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
         if why.context:
             raise dependent(shown, str(why), place(name)) from None
         return _ordered_search(lexeme, regex(f"(?>{text})"), shown, place)
-    if found.needs:
+    if found.needs or found.narrowed:
         lexeme.constraint = FirstMatchTexts(text)  # whatever follows
         if not found.longest or not _can_be_written(lexeme.constraint):
-            raise dependent(shown, NEEDS, place(name))
+            narrow = "a match that what follows undoes may be the beginning of another"
+            raise dependent(shown, NEEDS if found.needs else narrow, place(name))
     lexeme.after, lexeme.depends, lexeme.needs = found.after, found.depends, found.needs
     if not (found.longest or found.shortest) and len(found.depends):
         raise dependent(shown, "which text it takes depends on what follows its end", place(name))
@@ -288,7 +327,7 @@ def keywords(lexemes: list[Lexeme], ignore: set[str]) -> dict[str, list[str]]:
             if owner.priority != string.priority or begin not in takes.first or not takes(value):
                 continue
             of_its_flags = string.pattern.flags <= owner.pattern.flags
-            if owner.name in ignore:
+            if owner.named in ignore:
                 if of_its_flags and string.rank < owner.rank:
                     string.rank = (*owner.rank[:3], owner.name + " ")
             elif of_its_flags or _within(string.constraint, owner.constraint):
