@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import importlib
 import inspect
 import re
@@ -25,6 +26,10 @@ class Person:
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+
+class Color(enum.Enum):
+    RED = "red"
 
 
 def tool(x: int) -> None: ...
@@ -117,6 +122,31 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a schema in a union": (lambda: ANY.literal("a") | {"type": "null"}, "not-a-constraint", "gr.json_schema(schema)"),
     "a type in a sequence": (lambda: ANY.literal("a") + int, "not-a-constraint", "gr.python_type(…)"),
     "a number in a sequence": (lambda: ANY.literal("a") + 3, "not-a-constraint", "wrap it, e.g. gr.literal("),
+    "a constraint in a condition": (
+        lambda: gr.regex("a") and gr.regex("b"),
+        "truth-value",
+        "a constraint is neither true nor false; write a & b for both",
+    ),
+    "members of an enumeration as choices": (
+        lambda: ANY.choice(Color),
+        "bad-choice",
+        "choice takes strings, but option 0 is <Color.RED: 'red'>; pass its value",
+    ),
+    "a program in place of its constraint": (
+        lambda: gr.compile(gr.regex("a").program(), VOCABULARY),
+        "not-a-constraint",
+        "not its program; pass program.constraint",
+    ),
+    "a constraint as the type of a member": (
+        lambda: gr.python_type(gr.regex("a")),
+        "type-unsupported",
+        "this is a constraint, not a type; for a string that follows it write Annotated[str, …]",
+    ),
+    "a schema in place of a type": (
+        lambda: gr.read({"type": "integer"}, "3"),
+        "type-unsupported",
+        "read takes a Python type, not a JSON Schema; matches(text) of a constraint checks a text, and json.loads",
+    ),
     # a grammar
     "another start rule": (
         lambda: gr.grammar(GRAMMAR, "gbnf"),
@@ -240,6 +270,33 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         "generate needs 'prompt' and 'target'; pass prompt=… and target=…",
     ),
 }
+
+
+def test_encodings_of_tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = pytest.importorskip("tiktoken")
+    for name, says in (
+        ("gpt-4o", "no encoding 'gpt-4o'; that is a model, and its encoding is 'o200k_base'"),
+        ("cl100k", "no encoding 'cl100k'; did you mean 'cl100k_base'?"),
+    ):
+        with pytest.raises(gr.VocabularyError, match=re.escape(says)):
+            gr.Vocabulary.from_tiktoken(name)
+
+    def offline(name: str) -> None:
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(library, "get_encoding", offline)
+    with pytest.raises(gr.VocabularyError, match="cannot load the encoding 'gpt2': ConnectionError: no network; it "):
+        gr.Vocabulary.from_tiktoken("gpt2")
+
+
+def test_names_of_ready_patterns_and_grammars() -> None:
+    assert dir(gr.patterns) == sorted(gr.patterns.__all__) and "sql" in dir(gr.grammars)
+    for module, name, says in (
+        (gr.patterns, "phone", "did you mean 'phone_e164'?"),
+        (gr.grammars, "javascript", "there are arithmetic, c, csv"),
+    ):
+        with pytest.raises(AttributeError, match=re.escape(says)):
+            getattr(module, name)
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -8,7 +8,16 @@ from typing import NoReturn
 
 from guiderail.support.suggestions import suggestion
 
-__all__ = ["CONSTRAINT", "LIBRARY", "TARGETS", "as_part", "instead", "unknown_attributes"]
+__all__ = [
+    "CONSTRAINT",
+    "LIBRARY",
+    "TARGETS",
+    "TRUTH",
+    "as_part",
+    "instead",
+    "names_of_module",
+    "unknown_attributes",
+]
 
 
 def _by_name(*rows: tuple[str, str]) -> dict[str, str]:
@@ -63,6 +72,9 @@ CONSTRAINT = _by_name(
     ),
 )
 """What attributes of a constraint are answered with."""
+
+TRUTH = "write a & b for both, a | b for either, ~a for what it does not match, and compare with None by 'is None'"
+"""What a constraint in a condition is answered with."""
 
 _RENAMED = _by_name(
     ("max_new_tokens max_length n_predict num_predict max_completion_tokens", "max_tokens"),
@@ -119,3 +131,13 @@ def unknown_attributes(**there: str) -> Callable[[object, str], NoReturn]:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{said}", name=name, obj=self)
 
     return missing
+
+
+def names_of_module(module: str, known: list[str]) -> tuple[Callable[[str], NoReturn], Callable[[], list[str]]]:
+    """The ``__getattr__`` and ``__dir__`` of a module that users read names from."""
+
+    def missing(name: str) -> NoReturn:
+        said = "" if name.startswith("_") else f"; {suggestion(name, known)}"
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{said}")
+
+    return missing, lambda: known

@@ -293,6 +293,12 @@ def read(kind: Any, text: str | bytes, **options: Any) -> Any:
                 code="bad-schema-option",
             )
         return kind.read(text)
+    if isinstance(kind, Constraint | Mapping):
+        raise CompileError(
+            f"read takes a Python type, not {'a JSON Schema' if isinstance(kind, Mapping) else type(kind).__name__}; "
+            "matches(text) of a constraint checks a text, and json.loads(text) reads JSON",
+            code="type-unsupported",
+        )
     check_names("read", options, ("notation", "namespace"), code="bad-schema-option")
     node = _node(kind, options.get("namespace"))
     return _read(kind, node, _tree(text, options.get("notation", "json")))
