@@ -111,6 +111,8 @@ def generate_command(
         if sys.stdin.isatty():
             raise ModelError('give a --prompt "…", or pipe one in', code="bad-option")
         prompt = sys.stdin.read().strip()
+        if not prompt:
+            raise ModelError('stdin is empty; give a --prompt "…", or pipe one in', code="bad-option")
     constraint.program()
 
     show = _Display(json=given.is_value)

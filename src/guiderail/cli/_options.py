@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -412,7 +413,8 @@ def _grammar_constraint(given: str, closed: bool) -> Constraint:
     path = Path(given)
     if path.suffix.lower() not in (".lark", ".gbnf", ".ebnf"):
         raise CompileError(
-            f"--grammar must be a .lark, .gbnf or .ebnf file, or one of {', '.join(READY)}; not {given!r}",
+            f"--grammar must be a .lark, .gbnf or .ebnf file, or a ready grammar, not {given!r}; "
+            f"{suggestion(given, READY)}",
             code="bad-option",
         )
     from guiderail.frontends.grammar.constraint import grammar
@@ -426,8 +428,12 @@ def find_type(name: str) -> Any:
     if not separator or not where or not attribute:
         hint = f"; write builtins:{name}" if hasattr(builtins, name) else ""
         raise CompileError(f"--type must be module:Name or file.py:Name, not {name!r}{hint}", code="bad-option")
+    is_file = where.endswith(".py")
+    folder = str(Path(where).resolve().parent) if is_file else os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as when Python runs the file itself, or a module with -m
     try:
-        module = _load(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+        module = _load(Path(where)) if is_file else importlib.import_module(where)
     except Exception as error:  # the module is the user's own and may raise anything
         raise CompileError(
             f"--type: {where} cannot be imported: {type(error).__name__}: {error}", code="bad-option"
