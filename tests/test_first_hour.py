@@ -77,7 +77,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         "not list; or pass the bytes of the tokens: gr.Vocabulary(tokens, …)",
     ),
     # what is compiled
-    "no vocabulary": (lambda: ANY.compile("a"), "argument", "compile needs 'vocabulary'; pass vocabulary=…"),
+    "no vocabulary": (lambda: ANY.compile("a"), "argument", "compile needs 'vocabulary'; pass vocabulary=…; gr.Vocab"),
     "a class as the vocabulary": (
         lambda: gr.compile(VOCABULARY, Person),
         "not-a-constraint",
@@ -164,7 +164,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         "no rule 'start' to start from; pass the rule to start from, such as start='begin'",
     ),
     # tools
-    "no format": (lambda: ANY.tool_calls([tool]), "argument", "tool_calls needs 'format'; pass format=…"),
+    "no format": (
+        lambda: ANY.tool_calls([tool]),
+        "argument",
+        "tool_calls needs 'format'; pass format=…; gr.tool_formats()",
+    ),
     "an unknown tool": (
         lambda: gr.tool_calls([tool], format="hermes", choice="tol"),
         "tool-choice",
@@ -258,6 +262,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         lambda: ANY.generate(None, Person, "Hello"),
         "bad-prompt",
         "the model comes first, then the prompt, then the target",
+    ),
+    "a message in place of a list of them": (
+        lambda: ANY.generate(None, {"role": "user", "content": "Hello"}, "a"),
+        "bad-prompt",
+        "not dict; put the message into a list",
     ),
     "a matcher in place of its guide": (
         lambda: ANY.generate(None, "Hello", GUIDE.matcher()),

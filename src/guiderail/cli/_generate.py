@@ -123,11 +123,10 @@ def generate_command(
     reasons = ", ".join(dict.fromkeys(result.finish_reason for result in results))
     show.end(f"{status}  {reasons}{''.join(sorted(verdicts))}")
     runner.close()
-    bounds = "the schema (maxLength, maxItems)" if given.is_value else "the constraint (--max-length)"
     how = on_shortened or ("error" if long else "warn")
     for i, result in enumerate(results):
         which = f" {i + 1} of {len(results)}" if several else ""
-        _check_end(result, which, bounds=bounds, is_text=not long, finish=finish, on_shortened=how)
+        _check_end(result, which, bounds=given.bounds, is_text=not long, finish=finish, on_shortened=how)
 
 
 def _streamed(

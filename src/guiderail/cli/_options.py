@@ -214,6 +214,18 @@ class Given:
         return self.schema is not None or self.type_ is not None
 
     @property
+    def bounds(self) -> str:
+        """What can bound the text, for a message about one that became too long."""
+        known = {
+            "--schema": "the schema (maxLength, maxItems, maximum)",
+            "--type": "the type (maximum lengths and values)",
+            "--grammar": "the grammar",
+            "--xsd": "the schema (maxLength, maxOccurs)",
+            "--tools": "the schemas of the tools (maxLength, maxItems)",
+        }
+        return known.get(self.kind, "the constraint (--max-length)")
+
+    @property
     def kind(self) -> str:
         """The option that gives the constraint.
 

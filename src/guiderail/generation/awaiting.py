@@ -35,7 +35,9 @@ async def agenerate(
     model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[GenerateOptions]
 ) -> Any: ...
 @overload
-async def agenerate(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[GenerateOptions]) -> str: ...
+async def agenerate(
+    model: Any, prompt: Prompt, target: Constraint | list[str] | tuple[str, ...], **options: Unpack[GenerateOptions]
+) -> str: ...
 @overload
 async def agenerate(
     model: Any, prompt: Prompt | Sequence[Prompt], target: Any, *, n: int | None = None,

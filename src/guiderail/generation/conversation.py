@@ -21,6 +21,8 @@ Prompt: TypeAlias = str | Conversation
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
+_ORDER = "the model comes first, then the prompt, then the target"
+
 _templates: weakref.WeakKeyDictionary[Any, ChatTemplate] = weakref.WeakKeyDictionary()
 
 
@@ -44,9 +46,10 @@ def prompts_of(given: object, *, single: bool) -> tuple[list[Prompt], bool]:
             raise ModelError("generations takes a list of prompts; pass [prompt]", code="bad-prompt")
         return [_checked(given)], True
     if not isinstance(given, list | tuple):
+        way_out = "put the message into a list" if isinstance(given, Mapping) else _ORDER
         raise ModelError(
             "a prompt must be a string or a list of messages, several prompts a list of strings or of lists of "
-            f"messages, not {type(given).__name__}; the model comes first, then the prompt, then the target",
+            f"messages, not {type(given).__name__}; {way_out}",
             code="bad-prompt",
         )
     return [_checked(one) for one in given], False

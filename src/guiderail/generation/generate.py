@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from guiderail.generation.options import GenerateOptions, StreamOptions
 
     _Many: TypeAlias = list[str] | tuple[str, ...] | Sequence[Conversation]
+    _Text: TypeAlias = Constraint | list[str] | tuple[str, ...]  # what gives a text as it is written
     _Valued: TypeAlias = JsonSchema | ToolCalls | XmlSchema  # constraints whose texts are read as values
 
 
@@ -78,7 +79,7 @@ def stream(
     model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[StreamOptions]
 ) -> ValueStream[Any]: ...
 @overload
-def stream(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[StreamOptions]) -> Stream: ...
+def stream(model: Any, prompt: Prompt, target: _Text, **options: Unpack[StreamOptions]) -> Stream: ...
 @overload
 def stream(model: Any, prompt: Prompt, target: Any, **options: Unpack[StreamOptions]) -> Any: ...
 @checked
@@ -276,9 +277,7 @@ def generate(
     **options: Unpack[GenerateOptions],
 ) -> list[Any]: ...
 @overload
-def generate(
-    model: Any, prompt: Prompt, target: Constraint, *, n: int, **options: Unpack[GenerateOptions]
-) -> list[str]: ...
+def generate(model: Any, prompt: Prompt, target: _Text, *, n: int, **options: Unpack[GenerateOptions]) -> list[str]: ...
 @overload
 def generate(model: Any, prompt: Prompt, target: type[T], **options: Unpack[GenerateOptions]) -> T: ...
 @overload
@@ -288,7 +287,7 @@ def generate(
     model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[GenerateOptions]
 ) -> Any: ...
 @overload
-def generate(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[GenerateOptions]) -> str: ...
+def generate(model: Any, prompt: Prompt, target: _Text, **options: Unpack[GenerateOptions]) -> str: ...
 @overload
 def generate(
     model: Any,
@@ -314,7 +313,7 @@ def generate(
 def generate(
     model: Any,
     prompt: _Many,
-    target: Constraint | Sequence[Constraint],
+    target: _Text | Sequence[Constraint],
     **options: Unpack[GenerateOptions],
 ) -> list[str]: ...
 @overload

@@ -11,6 +11,7 @@ from guiderail.support.suggestions import suggestion
 __all__ = [
     "CONSTRAINT",
     "LIBRARY",
+    "NEEDED",
     "TARGETS",
     "TRUTH",
     "as_part",
@@ -72,6 +73,12 @@ CONSTRAINT = _by_name(
     ),
 )
 """What attributes of a constraint are answered with."""
+
+NEEDED = {
+    "format": "gr.tool_formats() lists those that are known",
+    "vocabulary": "gr.Vocabulary.from_huggingface and others make one, and a model has its own: model.vocabulary",
+}
+"""Where an argument that was left out comes from."""
 
 TRUTH = "write a & b for both, a | b for either, ~a for what it does not match, and compare with None by 'is None'"
 """What a constraint in a condition is answered with."""

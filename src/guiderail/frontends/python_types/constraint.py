@@ -269,6 +269,10 @@ def _is_typing(kind: Any) -> bool:
     return known and not inspect.isroutine(kind)
 
 
+@overload
+def read(kind: type[T] | PythonType[T], text: str | bytes, **options: Any) -> T: ...
+@overload
+def read(kind: Any, text: str | bytes, **options: Any) -> Any: ...
 @checked
 def read(kind: Any, text: str | bytes, **options: Any) -> Any:
     """Reads a string as a value of a Python type.
