@@ -353,6 +353,11 @@ def test_functions_name_an_argument_that_they_do_not_have(module: str) -> None:
 ATTRIBUTES: dict[str, tuple[Callable[[], Any], str]] = {
     "re": (lambda: ANY.regex("a").fullmatch("a"), "'Regex' object has no attribute 'fullmatch'; matches(text) says"),
     "a compiler": (lambda: ANY.json_schema({}).compile(VOCABULARY), "; gr.compile(constraint, vocabulary) compiles it"),
+    "a reader of a schema": (lambda: ANY.json_schema({}).read("1"), "; matches(text) checks a text; json.loads reads"),
+    "a guide that matches": (
+        lambda: ANY.compile("a" | gr.empty(), VOCABULARY).matches("a"),
+        "guide.constraint.matches",
+    ),
     "llguidance: consume_token": (lambda: GUIDE.matcher().consume_token(1), "; accept_token(id) reads a token"),  # type: ignore[attr-defined]
     "llguidance: compute_mask": (lambda: GUIDE.matcher().compute_mask(), "; fill_next_token_bitmask(bitmask, row)"),  # type: ignore[attr-defined]
     "outlines: is_finished": (lambda: GUIDE.matcher().is_finished(), "; is_terminated() says"),  # type: ignore[attr-defined]

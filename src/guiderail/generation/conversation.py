@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from guiderail.errors import ModelError, PatternError
 from guiderail.generation.models import Model
+from guiderail.support.callers import outside
 from guiderail.support.texts import shown, utf8
 
 if TYPE_CHECKING:
@@ -108,6 +110,8 @@ def encode_prompt(model: Model, prompt: Prompt, options: Options) -> list[int]:
         ModelError: ``no-chat-template``, ``chat-template``, ``missing-package``, ``bad-option``.
     """
     if isinstance(prompt, str):
+        if not options.chat:
+            _warn_of_markers(model, prompt)
         return model.encode(prompt, chat=options.chat, system=options.system)
     if not options.chat:
         raise ModelError("messages need the chat template: leave chat=True, or pass a string", code="bad-option")
@@ -118,6 +122,17 @@ def encode_prompt(model: Model, prompt: Prompt, options: Options) -> list[int]:
         system = prompt[0]["content"] if len(prompt) == 2 else None
         return model.encode(prompt[-1]["content"], chat=True, system=system)
     return _template(model).encode(prompt, None)
+
+
+def _warn_of_markers(model: Model, prompt: str) -> None:
+    """Warns if a text to continue looks like a conversation that a chat template has already formatted."""
+    found = next((text for text in model.vocabulary.special_tokens if text and text in prompt), None)
+    if found is not None:
+        warnings.warn(
+            f"the prompt spells the special token {found!r}, which is read as ordinary text; for a conversation, pass "
+            "a list of messages, and the model's chat template writes its special tokens",
+            stacklevel=outside(),
+        )
 
 
 def _template(model: Model) -> ChatTemplate:

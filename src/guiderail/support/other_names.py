@@ -66,7 +66,10 @@ TARGETS = _by_name(
 CONSTRAINT = _by_name(
     ("compile", "gr.compile(constraint, vocabulary) compiles it"),
     ("matcher", "gr.compile(constraint, vocabulary).matcher() follows one text"),
-    ("parse", "matches(text) checks a text; json.loads, or gr.read(type, text), reads it"),
+    (
+        "read parse load loads",
+        "matches(text) checks a text; json.loads reads JSON, gr.read(type, text) a type, and tool_calls(…).parse calls",
+    ),
     (
         "match fullmatch search is_match validate validate_text",
         "matches(text) says whether the whole of a text matches, and explain(text) why not",
