@@ -211,8 +211,8 @@ class _LarkAssembly(Assembly):
                     f"{message} (line {line}, column {column} of an imported grammar)", code="lark-syntax"
                 )
             at = self.rewritten.place(_offset(self.rewritten.text, line, column))
-            message, span = mixed_case(self.source, at) or (clipped(message, _LONGEST_WORDS), (at, at + 1))
-            return PatternError(message, code="lark-syntax", source=self.source, span=span)
+            message, where = mixed_case(self.source, at) or (clipped(message, _LONGEST_WORDS), (at, at + 1))
+            return PatternError(message, code="lark-syntax", source=self.source, span=where)
         message = message or "Lark cannot read a text, a range or a pattern of this grammar"
         names = [a or b for a, b in _QUOTED.findall(message)]
         span = next((s for s in map(self.use, names) if s is not None), None)
