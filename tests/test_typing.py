@@ -19,6 +19,7 @@ class Person:
     name: str
 person = gr.python_type(Person)
 schema: dict[str, object] = {}
+tools = gr.tool_calls([Person], format="hermes")
 talk = [{"role": "user", "content": "x"}]
 async def all_of_it() -> None:
 """
@@ -43,6 +44,11 @@ RIGHT = [  # an expression, and its type
     ('gr.generate(None, ["x", "y"], gr.regex("a"))', "list[str]"),
     ("gr.generate(None, [talk, talk], person)", "list[Person]"),
     ('gr.generate(None, "x", gr.json_schema({}))', "Any"),
+    ('gr.generate(None, "x", tools)', "ToolText"),
+    ('gr.generate(None, ["x"], tools)[0].calls[0].name', "str"),
+    ('gr.generate(None, "x", tools, n=2)', "list[ToolText]"),
+    ('gr.stream(None, "x", tools)', "ValueStream[ToolText]"),
+    ('await gr.agenerate(None, "x", tools)', "ToolText"),
     ('gr.generate(None, "x", schema)', "Any"),
     ('gr.generations(None, ["x"], int)', "list[Generation]"),
     ('gr.generations(None, ["x"], int, n=2)[0].finish_reason', "Literal"),

@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
     from guiderail.frontends.json_schema import JsonSchema
     from guiderail.frontends.python_types import PythonType
-    from guiderail.frontends.tools import ToolCalls
+    from guiderail.frontends.tools import ToolCalls, ToolText
     from guiderail.frontends.xml_schema import XmlSchema
     from guiderail.generation.options import GenerateOptions, StreamOptions
 
     _Many: TypeAlias = list[str] | tuple[str, ...] | Sequence[Conversation]
     _Text: TypeAlias = Constraint | list[str] | tuple[str, ...]  # what gives a text as it is written
-    _Valued: TypeAlias = JsonSchema | ToolCalls | XmlSchema  # constraints whose texts are read as values
+    _Valued: TypeAlias = JsonSchema | XmlSchema  # constraints whose texts are read as values
 
 
 __all__ = [
@@ -74,6 +74,10 @@ T = TypeVar("T")
 def stream(model: Any, prompt: Prompt, target: type[T], **options: Unpack[StreamOptions]) -> ValueStream[T]: ...
 @overload
 def stream(model: Any, prompt: Prompt, target: PythonType[T], **options: Unpack[StreamOptions]) -> ValueStream[T]: ...
+@overload
+def stream(
+    model: Any, prompt: Prompt, target: ToolCalls, **options: Unpack[StreamOptions]
+) -> ValueStream[ToolText]: ...
 @overload
 def stream(
     model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[StreamOptions]
@@ -269,6 +273,10 @@ def generate(
 ) -> list[T]: ...
 @overload
 def generate(
+    model: Any, prompt: Prompt, target: ToolCalls, *, n: int, **options: Unpack[GenerateOptions]
+) -> list[ToolText]: ...
+@overload
+def generate(
     model: Any,
     prompt: Prompt,
     target: Mapping[str, Any] | _Valued,
@@ -282,6 +290,8 @@ def generate(model: Any, prompt: Prompt, target: _Text, *, n: int, **options: Un
 def generate(model: Any, prompt: Prompt, target: type[T], **options: Unpack[GenerateOptions]) -> T: ...
 @overload
 def generate(model: Any, prompt: Prompt, target: PythonType[T], **options: Unpack[GenerateOptions]) -> T: ...
+@overload
+def generate(model: Any, prompt: Prompt, target: ToolCalls, **options: Unpack[GenerateOptions]) -> ToolText: ...
 @overload
 def generate(
     model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[GenerateOptions]
@@ -302,6 +312,13 @@ def generate(
     target: PythonType[T] | Sequence[PythonType[T]],
     **options: Unpack[GenerateOptions],
 ) -> list[T]: ...
+@overload
+def generate(
+    model: Any,
+    prompt: _Many,
+    target: ToolCalls | Sequence[ToolCalls],
+    **options: Unpack[GenerateOptions],
+) -> list[ToolText]: ...
 @overload
 def generate(
     model: Any,
