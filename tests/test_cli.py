@@ -124,6 +124,12 @@ def test_export_writes_what_load_reads(tmp_path):
     assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
+def test_a_saved_vocabulary_is_a_vocabulary(tmp_path: Path) -> None:
+    gr.Vocabulary([b"a", b"b", b"</s>"], stop_token_ids=2).save(tmp_path / "small.rail")
+    done = run("bench", "--regex", "[ab]{3}", "--tokens", "9", "--vocabulary", str(tmp_path / "small.rail"))
+    assert done.returncode == 0 and "over 3 tokens" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("command", ["", *(one.name for one in COMMANDS_OF_THE_APP)])
 def test_help_shows_flags_without_a_value(command: str) -> None:
     shown = run(*command.split(), "--help").stdout

@@ -86,7 +86,7 @@ def generate_command(
     - `guiderail generate --type models.py:Book --prompt "Moby Dick is a novel by Herman Melville."`
     - `guiderail generate --schema person.json --prompt "Invent a character." -n 3 --temperature 0.8 > people.jsonl`
     - `guiderail generate --xsd order.xsd --prompt "Order two books."`
-    - `guiderail generate --tools tools.json --tool-format hermes --tool-choice required --prompt "Will it rain?"`
+    - `guiderail generate --tools tools.json --tool-format hermes --tool-choice weather --prompt "Will it rain?"`
     - `guiderail generate --grammar sql --prompt "Write an SQL query that selects the names of people older than 30."`
     """
     # Check all options before loading a model.

@@ -129,8 +129,8 @@ ModelOption = Annotated[
 ]  # fmt: skip
 VocabularyOption = Annotated[
     str | None,
-    typer.Option(metavar="PATH", help="A GGUF file, or a tokenizer.json or its folder; by default the embedded "
-                 "model's."),
+    typer.Option(metavar="PATH", help="A GGUF file, a tokenizer.json or its folder, or a vocabulary that guiderail "
+                 "saved; by default the embedded model's."),
 ]  # fmt: skip
 
 
@@ -367,12 +367,15 @@ def schema_source(given: str) -> Any:
 def load_vocabulary(path: str | None) -> Vocabulary:
     """The vocabulary that ``--vocabulary`` names."""
     from guiderail.vocabulary import Vocabulary
+    from guiderail.vocabulary._storage import is_saved
 
     if path is None:
         from guiderail.generation.models.gguf import embedded_model_path
 
         return Vocabulary.from_gguf(embedded_model_path())
-    return Vocabulary.from_gguf(path) if path.lower().endswith(".gguf") else Vocabulary.from_huggingface(path)
+    if path.lower().endswith(".gguf"):
+        return Vocabulary.from_gguf(path)
+    return Vocabulary.load(path) if is_saved(path) else Vocabulary.from_huggingface(path)
 
 
 def _type_constraint(name: str, **options: Any) -> Constraint:
