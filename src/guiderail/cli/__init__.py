@@ -17,23 +17,25 @@ __all__ = ["app", "main"]
 
 
 class _Command(TyperCommand):
-    """A command whose ``--help`` shows a flag by its name alone: it takes no value."""
+    """A command whose ``--help`` shows what can be typed, and no types of Python."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _without_values(super().get_params(ctx))
+        return _without_types(super().get_params(ctx))
 
 
 class _Group(TyperGroup):
     """Likewise, for the options before a command."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _without_values(super().get_params(ctx))
+        return _without_types(super().get_params(ctx))
 
 
-def _without_values(params: list[Any]) -> list[Any]:
+def _without_types(params: list[Any]) -> list[Any]:
     for one in params:
-        if getattr(one, "is_flag", False):
+        if getattr(one, "is_flag", False):  # it takes no value
             one.metavar = ""
+        if one.param_type_name == "argument":  # its name says enough
+            one.display_type_rich = lambda ctx: None
     return params
 
 
