@@ -130,6 +130,12 @@ def test_a_saved_vocabulary_is_a_vocabulary(tmp_path: Path) -> None:
     assert done.returncode == 0 and "over 3 tokens" in done.stdout, done.stderr
 
 
+def test_a_piped_text_to_continue_keeps_its_spaces():
+    from guiderail.cli._generate import _piped
+
+    assert _piped("  Once upon \r\n", chat=False) == "  Once upon " and _piped(" Hello \n", chat=True) == "Hello"
+
+
 @pytest.mark.parametrize("command", ["", *(one.name for one in COMMANDS_OF_THE_APP)])
 def test_help_shows_flags_without_a_value(command: str) -> None:
     shown = run(*command.split(), "--help").stdout

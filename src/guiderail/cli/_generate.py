@@ -110,9 +110,7 @@ def generate_command(
     if prompt is None:
         if sys.stdin.isatty():
             raise ModelError('give a --prompt "…", or pipe one in', code="bad-option")
-        prompt = sys.stdin.read().strip()
-        if not prompt:
-            raise ModelError('stdin is empty; give a --prompt "…", or pipe one in', code="bad-option")
+        prompt = _piped(sys.stdin.read(), chat)
     constraint.program()
 
     show = _Display(json=given.is_value)
@@ -127,6 +125,13 @@ def generate_command(
     for i, result in enumerate(results):
         which = f" {i + 1} of {len(results)}" if several else ""
         _check_end(result, which, bounds=given.bounds, is_text=not long, finish=finish, on_shortened=how)
+
+
+def _piped(text: str, chat: bool) -> str:
+    """The prompt in a piped text. One that the model continues keeps its spaces, without the line break of ``echo``."""
+    if not text.strip():
+        raise ModelError('stdin is empty; give a --prompt "…", or pipe one in', code="bad-option")
+    return text.strip() if chat else text.removesuffix("\n").removesuffix("\r")
 
 
 def _streamed(
