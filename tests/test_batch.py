@@ -505,3 +505,12 @@ def test_jobs_travel() -> None:
 
     job = Job("out", gr.json_schema(SCHEMA), True, BatchOptions(engine_args={"a": 1}), 4)
     assert pickle.loads(pickle.dumps(job)) == job
+
+
+def test_an_output_that_is_a_file(tmp_path: Path) -> None:
+    rows, taken = tmp_path / "rows.jsonl", tmp_path / "notes.txt"
+    rows.write_text('{"prompt": "x"}\n')
+    taken.write_text("mine")
+    with pytest.raises(gr.ModelError, match=r"the folder .*notes\.txt for the output cannot be made: File exists"):
+        run_batch(rows, taken, SCHEMA)
+    assert taken.read_text() == "mine"

@@ -241,9 +241,9 @@ def test_bad_rows_are_not_tried_again(tmp_path: Path, echo: Any) -> None:
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
-        ("{nam}", "did you mean {name}? The columns are: id, name, Born"),
+        ("{nam}", "no row has it; the columns are id, name, Born; did you mean {name}?"),
         ("{born}", "did you mean {Born}?"),
-        ("{prompt}", "no row has it. The columns are: id, name, Born"),
+        ("{prompt}", "the columns are id, name, Born; name one of them in the prompt, such as {id}"),
         ("{name} {zzz}", "{zzz}"),
     ],
 )
@@ -330,7 +330,7 @@ def test_the_terminal_says_why(tmp_path: Path, echo: Any, capsys: Any, monkeypat
         cli.main()
     assert ended.value.code == 1
     output = capsys.readouterr().err
-    assert "9 rows failed (rows 0, 1, 2, 3, 4 …, from 0): too few tokens [incomplete]" in output
+    assert "9 rows failed (rows 0, 1, 2, 3, 4 …, counted from 0): too few tokens [incomplete]" in output
     echo()
     with pytest.raises(SystemExit) as ended:
         cli.main()

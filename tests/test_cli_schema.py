@@ -212,6 +212,8 @@ def test_unknown_keywords_are_noted():
         ({"type": "object", "propertys": {"a": {}}}, "#/propertys", "properties"),
         ({"type": "object", "properties": {"a/b": {"minLenght": 3}}}, "#/properties/a~1b/minLenght", "minLength"),
         ({"type": "string", "format": "emial"}, "#/format", "email"),
+        ({"$schema": "http://json-schema.org/draft-7/schema#", "type": "null"}, "#/$schema", DRAFT_7),
+        ({"$schema": "draft-7", "type": "null"}, "#/$schema", "draft-07"),
         ({"type": "string", "maxlength": 3}, "#/maxlength", "maxLength"),
         ({"anyOf": [{"type": "null"}, {"ref": "#"}]}, "#/anyOf/1/ref", "$ref"),
         ({"required": ["a"], "aditionalProperties": False}, "#/aditionalProperties", "additionalProperties"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -491,6 +493,13 @@ def test_named_grammars() -> None:
     assert matches("<1:22>") and not matches("<1:>")
     with pytest.raises(CompatError, match="@loop -> @loop"):
         ours.Grammar.from_lark("start: @loop", named_grammars=named)
+
+
+def test_contrib_needs_no_import_of_its_own() -> None:
+    pytest.importorskip("transformers")
+    code = "import guiderail.compat.xgrammar as xgr; print(xgr.contrib.hf.LogitsProcessor.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    assert done.stdout.strip() == "LogitsProcessor"
 
 
 def test_a_logits_processor() -> None:

@@ -49,6 +49,21 @@ class Listener(ToyModel):
         return session
 
 
+def test_a_conversation_that_somebody_formatted_is_warned_of():
+    """Without the template, its markers are ordinary text, which the model has never seen in their place."""
+    model = Listener()
+    with pytest.warns(
+        UserWarning, match=r"the prompt spells the special token '<\|\w+\|>', which is read as"
+    ) as caught:
+        gr.generate(model, "<|user|>Hi<|assistant|>", ANY, chat=False)
+    assert caught[0].filename == __file__
+    assert not set(model.heard[0]) & set(model.vocabulary.special_tokens.values())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gr.generate(model, "Hi <|user|>", ANY)
+        gr.generate(model, "Hi", ANY, chat=False)
+
+
 # -- messages ------------------------------------------------------------------------------------------------------
 def test_messages_are_put_by_the_template_of_the_model():
     model = Listener()

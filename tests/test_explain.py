@@ -62,6 +62,7 @@ def test_failures_are_counted_in_characters() -> None:
         (gr.regex(r"[A-Za-z]"), ("a lower-case letter (a-z)", "an upper-case letter (A-Z)")),
         (gr.regex(r"[b-f]"), ("one of b-f",)),
         (gr.regex(r"[ \t]"), ("one of a tab, a space",)),
+        (gr.regex(r"[ \t\r\n\"]"), ("whitespace", "'\"'")),
         (gr.regex(r"."), ("any character but a line break",)),
         (gr.any_text(), ("any character",)),
         (gr.regex(r"é"), ("'é'",)),

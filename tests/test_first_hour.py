@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import importlib
 import inspect
 import re
@@ -25,6 +26,10 @@ class Person:
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+
+class Color(enum.Enum):
+    RED = "red"
 
 
 def tool(x: int) -> None: ...
@@ -72,7 +77,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         "not list; or pass the bytes of the tokens: gr.Vocabulary(tokens, …)",
     ),
     # what is compiled
-    "no vocabulary": (lambda: ANY.compile("a"), "argument", "compile needs 'vocabulary'; pass vocabulary=…"),
+    "no vocabulary": (lambda: ANY.compile("a"), "argument", "compile needs 'vocabulary'; pass vocabulary=…; gr.Vocab"),
     "a class as the vocabulary": (
         lambda: gr.compile(VOCABULARY, Person),
         "not-a-constraint",
@@ -117,6 +122,31 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a schema in a union": (lambda: ANY.literal("a") | {"type": "null"}, "not-a-constraint", "gr.json_schema(schema)"),
     "a type in a sequence": (lambda: ANY.literal("a") + int, "not-a-constraint", "gr.python_type(…)"),
     "a number in a sequence": (lambda: ANY.literal("a") + 3, "not-a-constraint", "wrap it, e.g. gr.literal("),
+    "a constraint in a condition": (
+        lambda: gr.regex("a") and gr.regex("b"),
+        "truth-value",
+        "a constraint is neither true nor false; write a & b for both",
+    ),
+    "members of an enumeration as choices": (
+        lambda: ANY.choice(Color),
+        "bad-choice",
+        "choice takes strings, but option 0 is <Color.RED: 'red'>; pass its value",
+    ),
+    "a program in place of its constraint": (
+        lambda: gr.compile(gr.regex("a").program(), VOCABULARY),
+        "not-a-constraint",
+        "not its program; pass program.constraint",
+    ),
+    "a constraint as the type of a member": (
+        lambda: gr.python_type(gr.regex("a")),
+        "type-unsupported",
+        "this is a constraint, not a type; for a string that follows it write Annotated[str, …]",
+    ),
+    "a schema in place of a type": (
+        lambda: gr.read({"type": "integer"}, "3"),
+        "type-unsupported",
+        "read takes a Python type, not a JSON Schema; matches(text) of a constraint checks a text, and json.loads",
+    ),
     # a grammar
     "another start rule": (
         lambda: gr.grammar(GRAMMAR, "gbnf"),
@@ -134,7 +164,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         "no rule 'start' to start from; pass the rule to start from, such as start='begin'",
     ),
     # tools
-    "no format": (lambda: ANY.tool_calls([tool]), "argument", "tool_calls needs 'format'; pass format=…"),
+    "no format": (
+        lambda: ANY.tool_calls([tool]),
+        "argument",
+        "tool_calls needs 'format'; pass format=…; gr.tool_formats()",
+    ),
     "an unknown tool": (
         lambda: gr.tool_calls([tool], format="hermes", choice="tol"),
         "tool-choice",
@@ -229,6 +263,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         "bad-prompt",
         "the model comes first, then the prompt, then the target",
     ),
+    "a message in place of a list of them": (
+        lambda: ANY.generate(None, {"role": "user", "content": "Hello"}, "a"),
+        "bad-prompt",
+        "not dict; put the message into a list",
+    ),
     "a matcher in place of its guide": (
         lambda: ANY.generate(None, "Hello", GUIDE.matcher()),
         "not-a-constraint",
@@ -240,6 +279,33 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         "generate needs 'prompt' and 'target'; pass prompt=… and target=…",
     ),
 }
+
+
+def test_encodings_of_tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = pytest.importorskip("tiktoken")
+    for name, says in (
+        ("gpt-4o", "no encoding 'gpt-4o'; that is a model, and its encoding is 'o200k_base'"),
+        ("cl100k", "no encoding 'cl100k'; did you mean 'cl100k_base'?"),
+    ):
+        with pytest.raises(gr.VocabularyError, match=re.escape(says)):
+            gr.Vocabulary.from_tiktoken(name)
+
+    def offline(name: str) -> None:
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(library, "get_encoding", offline)
+    with pytest.raises(gr.VocabularyError, match="cannot load the encoding 'gpt2': ConnectionError: no network; it "):
+        gr.Vocabulary.from_tiktoken("gpt2")
+
+
+def test_names_of_ready_patterns_and_grammars() -> None:
+    assert dir(gr.patterns) == sorted(gr.patterns.__all__) and "sql" in dir(gr.grammars)
+    for module, name, says in (
+        (gr.patterns, "phone", "did you mean 'phone_e164'?"),
+        (gr.grammars, "javascript", "there are arithmetic, c, csv"),
+    ):
+        with pytest.raises(AttributeError, match=re.escape(says)):
+            getattr(module, name)
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -287,6 +353,11 @@ def test_functions_name_an_argument_that_they_do_not_have(module: str) -> None:
 ATTRIBUTES: dict[str, tuple[Callable[[], Any], str]] = {
     "re": (lambda: ANY.regex("a").fullmatch("a"), "'Regex' object has no attribute 'fullmatch'; matches(text) says"),
     "a compiler": (lambda: ANY.json_schema({}).compile(VOCABULARY), "; gr.compile(constraint, vocabulary) compiles it"),
+    "a reader of a schema": (lambda: ANY.json_schema({}).read("1"), "; matches(text) checks a text; json.loads reads"),
+    "a guide that matches": (
+        lambda: ANY.compile("a" | gr.empty(), VOCABULARY).matches("a"),
+        "guide.constraint.matches",
+    ),
     "llguidance: consume_token": (lambda: GUIDE.matcher().consume_token(1), "; accept_token(id) reads a token"),  # type: ignore[attr-defined]
     "llguidance: compute_mask": (lambda: GUIDE.matcher().compute_mask(), "; fill_next_token_bitmask(bitmask, row)"),  # type: ignore[attr-defined]
     "outlines: is_finished": (lambda: GUIDE.matcher().is_finished(), "; is_terminated() says"),  # type: ignore[attr-defined]

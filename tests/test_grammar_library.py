@@ -382,7 +382,11 @@ A: /\\x00/
         (["python", "if x: pass", "if x:\npass"], 1, "no match  if x:"),
         (["{tmp}/sums.gbnf", "1+1"], 0, "match     1+1"),
         (["{tmp}/sums.lark", "1+1", "1+"], 1, "no match  1+"),
-        (["cobol", "x"], 2, "--grammar must be a .lark, .gbnf or .ebnf file, or one of json,"),
+        (
+            ["cobol", "x"],
+            2,
+            "--grammar must be a .lark, .gbnf or .ebnf file, or a ready grammar, not 'cobol'; there are json,",
+        ),
     ],
 )
 def test_on_the_command_line(tmp_path: Path, arguments: list[str], status: int, output: str) -> None:

@@ -636,6 +636,8 @@ def test_the_limit_names_the_place() -> None:
         {"indent": 2**31 - 1, "layout": "indented"},
         {"indent": 4},
         {"indent": 0, "layout": "compact"},
+        {"indent": 4, "layout": "compact"},
+        {"block_depth": 3},
         {"separators": (";", ":")},
         {"separators": ","},
         {"colour": "red"},

@@ -260,6 +260,15 @@ def test_load_model_refuses(source, code):
     assert caught.value.code == code
 
 
+def test_folders_and_files_without_a_model(tmp_path):
+    """transformers speaks of tokenizers there."""
+    (tmp_path / "notes.txt").write_text("x")
+    for source, says in ((tmp_path, "this folder has no config.json"), (tmp_path / "notes.txt", "not a .gguf file")):
+        with pytest.raises(ModelError, match=says) as caught:
+            load_model(source)
+        assert caught.value.code == "bad-model"
+
+
 @pytest.mark.parametrize(
     ("source", "options", "says"),
     [

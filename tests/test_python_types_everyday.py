@@ -435,7 +435,9 @@ def test_errors_name_the_member() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "written"), [([int], "write list"), ((int, str), "write tuple"), ({"a": int}, "or a TypedDict")], ids=str
+    ("kind", "written"),
+    [([int], "write list"), ((int, str), "write tuple"), ({"a": int}, "a TypedDict for given keys, or gr.json_schema")],
+    ids=str,
 )
 def test_values_in_place_of_types_are_answered_with_the_type(kind: Any, written: str) -> None:
     with pytest.raises(gr.CompileError, match=f"not a type; .*{written}"):

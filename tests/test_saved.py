@@ -127,6 +127,13 @@ def test_patterns(pattern: str, text: str) -> None:
     assert again.matches(text) == constraint.matches(text)
 
 
+def mask() -> int:
+    """What the user's mask takes away from new files."""
+    found = os.umask(0)
+    os.umask(found)
+    return found
+
+
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "date.rail"
     date = gr.regex(r"\d{4}-\d{2}")
@@ -137,6 +144,11 @@ def test_files(tmp_path: Path) -> None:
     assert (read + "!").matches("2024-02!")
     assert read == gr.load(path) and hash(read) == hash(gr.load(path))
     assert [one.name for one in tmp_path.iterdir()] == ["date.rail"]
+    if os.name == "posix":  # others may read it, as any file; what was set by hand stays
+        assert path.stat().st_mode & 0o777 == 0o666 & ~mask()
+        path.chmod(0o600)
+        date.save(path)
+        assert path.stat().st_mode & 0o777 == 0o600
     gr.literal("x").program().save(path)
     again = gr.load(path)
     assert isinstance(again, gr.Constraint) and again.matches("x")

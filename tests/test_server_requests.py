@@ -208,6 +208,9 @@ def toy():
         yield client
 
 
+TOOL = {"type": "function", "function": {"name": "weather"}}
+
+
 # -- the form of a request, in plain words --------------------------------------------------------------------------
 FORMS = [
     (CHAT, {"messages": [{"role": "robot", "content": "x"}]}, "messages.0.role", "#/messages/0/role",
@@ -217,6 +220,20 @@ FORMS = [
     (CHAT, {"messages": ["x"]}, "messages.0", "#/messages/0", ["must be an object", 'not "x"']),
     (CHAT, {}, "messages", "#/messages", ["is required, but missing"]),
     (CHAT, {"max_token": 3}, "max_token", "#/max_token", ["is not known", "did you mean max_tokens?"]),
+    (CHAT, {"structured_outputs": {"regexp": "a"}}, "structured_outputs.regexp", "#/structured_outputs/regexp",
+     ["did you mean regex?"]),
+    (CHAT, {"guiderail": {"log_wieght": True}}, "guiderail.log_wieght", "#/guiderail/log_wieght",
+     ["did you mean log_weight?"]),
+    (CHAT, {"response_format": {"type": "json_schema", "json_schema": {"shema": {}}}}, "response_format.json_schema",
+     "#/response_format/json_schema", ["shema is not known", "did you mean schema?"]),
+    (CHAT, {"tools": [{"type": "function", "function": {"name": "f", "params": {}}}]}, "tools.0.function",
+     "#/tools/0/function", ["params is not known", "did you mean parameters?"]),
+    (CHAT, {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "wether"}}}, "tool_choice",
+     "#/tool_choice", ["there is no tool 'wether'; did you mean 'weather'?"]),
+    (CHAT, {"tools": [TOOL], "tool_choice": {"type": "custom", "custom": {"name": "weather"}}}, "tool_choice",
+     "#/tool_choice", ["the tool 'weather' is not of the type custom"]),
+    (CHAT, {"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice", "#/tool_choice",
+     ["there is no such tool: {", "name one of weather"]),
     (CHAT, {"a/b~c": 3}, "a/b~c", "#/a~1b~0c", ["is not known"]),
     (CHAT, {"n" * 5000: 1}, None, None, ["is not known"]),
     (CHAT, {"temperature": "hot"}, "temperature", "#/temperature", ["an integer or a number", 'not "hot"']),

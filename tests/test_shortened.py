@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 import guiderail as gr
 from guiderail.batch import BatchOptions, run_batch
+from guiderail.frontends.given import constraint_of
 from guiderail.generation.sampling import Sampler, Sampling
 from test_generation import STOP, VOCABULARY, Toy, reference
 from test_generation_values import ADA, PERSON, Scribe
@@ -135,6 +136,21 @@ def test_a_value_that_was_shortened_is_an_error(target):
     assert last.done and last.value == result.value
 
 
+@pytest.mark.parametrize(
+    ("target", "bounds"),
+    [
+        (gr.regex("[0-9, ]+"), "max_length"),
+        (NUMBERS, "maxLength, maxItems, maximum"),
+        (list[int], "max_length, ge, le"),
+        (gr.tool_calls([], format="hermes"), "parallel=False, or maxLength and maxItems in a tool's schema"),
+        (gr.xml_schema('<schema xmlns="http://www.w3.org/2001/XMLSchema"><element name="a"/></schema>'),
+         "maxLength, maxOccurs"),
+    ],
+)  # fmt: skip
+def test_what_bounds_a_text_is_said_in_its_own_words(target, bounds):
+    assert constraint_of(target).reading().bounds == bounds
+
+
 def test_one_of_a_batch_names_itself():
     model = Scribe("[1]", ROWS)
     with pytest.raises(gr.ShortenedError, match="prompt 1") as caught:
@@ -146,8 +162,9 @@ def test_one_of_a_batch_names_itself():
 def test_a_number_that_ran_out_of_digits_is_no_value():
     """It may end after each digit, so no token is rejected; still, it is a different number."""
     model = Scribe("123456789")
-    with pytest.raises(gr.ShortenedError, match="ran out of tokens after 4, where it could have continued"):
+    with pytest.raises(gr.ShortenedError, match="ran out of tokens after 4, where it could have continued") as caught:
         gr.generate(model, "0", int, max_tokens=4)
+    assert "bound the constraint (max_length, ge, le)" in str(caught.value)
     with pytest.raises(gr.IncompleteError) as caught:
         gr.generate(model, "0", int, max_tokens=4, on_incomplete="error")
     assert caught.value.code == "incomplete"

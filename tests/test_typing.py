@@ -19,6 +19,7 @@ class Person:
     name: str
 person = gr.python_type(Person)
 schema: dict[str, object] = {}
+tools = gr.tool_calls([Person], format="hermes")
 talk = [{"role": "user", "content": "x"}]
 async def all_of_it() -> None:
 """
@@ -28,6 +29,11 @@ RIGHT = [  # an expression, and its type
     ('gr.generate(None, "x", gr.literal("a") + gr.regex("b"))', "str"),
     ('gr.generate(None, "x", gr.choice(["a", "b"]), stop="a", max_tokens=3)', "str"),
     ('gr.generate(None, "x", gr.patterns.date())', "str"),
+    ('gr.generate(None, "x", ["yes", "no"])', "str"),
+    ('gr.generate(None, ["x", "y"], ["yes", "no"])', "list[str]"),
+    ('gr.read(Person, "{}")', "Person"),
+    ('gr.read(list[int], "[1]")', "list[int]"),
+    ("gr.read(person, b'{}')", "Person"),
     ('gr.generate(None, "x", Person)', "Person"),
     ('gr.generate(None, "x", person)', "Person"),
     ('gr.generate(None, "x", int)', "int"),
@@ -38,10 +44,16 @@ RIGHT = [  # an expression, and its type
     ('gr.generate(None, ["x", "y"], gr.regex("a"))', "list[str]"),
     ("gr.generate(None, [talk, talk], person)", "list[Person]"),
     ('gr.generate(None, "x", gr.json_schema({}))', "Any"),
+    ('gr.generate(None, "x", tools)', "ToolText"),
+    ('gr.generate(None, ["x"], tools)[0].calls[0].name', "str"),
+    ('gr.generate(None, "x", tools, n=2)', "list[ToolText]"),
+    ('gr.stream(None, "x", tools)', "ValueStream[ToolText]"),
+    ('await gr.agenerate(None, "x", tools)', "ToolText"),
     ('gr.generate(None, "x", schema)', "Any"),
     ('gr.generations(None, ["x"], int)', "list[Generation]"),
     ('gr.generations(None, ["x"], int, n=2)[0].finish_reason', "Literal"),
     ('gr.stream(None, "x", gr.regex("a"))', "Stream"),
+    ('gr.stream(None, "x", ["yes", "no"])', "Stream"),
     ('gr.stream(None, "x", Person)', "ValueStream[Person]"),
     ("gr.stream(None, talk, Person, growing_strings=False)", "ValueStream[Person]"),
     ('await gr.agenerate(None, "x", gr.regex("a"))', "str"),

@@ -585,7 +585,11 @@ def test_roots() -> None:
         constraint = schema(body, head, root=name)
         assert constraint.matches('<b xmlns="urn:t">1</b>') and not constraint.matches('<a xmlns="urn:t">1</a>')
     assert repr(schema(body, head, root="b")).endswith("root='b')")
-    for name, words in (("d", "is not a global element; there are a, b"), ("c", "is abstract")):
+    for name, words in (
+        ("d", "is not a global element; there are a, b"),
+        ("c", "is abstract"),
+        ("bb", "did you mean 'b'"),
+    ):
         with pytest.raises(gr.XmlSchemaError, match=words) as caught:
             schema(body, head, root=name)
         assert caught.value.code == "xml-root"

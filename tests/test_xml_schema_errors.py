@@ -352,7 +352,8 @@ def test_schemas_without_a_document() -> None:
     [
         {"layout": "wide"}, {"indent": -1}, {"indent": 4}, {"indent": 2**31 - 1}, {"max_orders": 0}, {"nothing": 1},
         {"declaration": 1}, {"wildcard_names": "x"}, {"wildcard_names": ["a b"]}, {"root": ""}, {"root": []},
-        {"version": "2.0"}, {"max_occurs": True},
+        {"version": "2.0"}, {"max_occurs": True}, {"indent": 4},
+        {"max_indented_depth": 2},
     ],
 )  # fmt: skip
 def test_bad_options(options: dict[str, object]) -> None:

@@ -56,9 +56,12 @@ class GuiderailError(Exception):
 
     def render(self) -> str:
         """The message with its code and, if the location is known, the line with a caret under the fault."""
-        text = f"{self.message} [{self.code}]"
+        return f"{self.message} [{self.code}]{self.place()}"
+
+    def place(self) -> str:
+        """The lines about the location, each after a line break; empty if it is not known."""
         if self.source is None or self.span is None:
-            return text
+            return ""
         start, end = self.span
         begin = self.source.rfind("\n", 0, start) + 1
         stop = self.source.find("\n", start)
@@ -72,7 +75,7 @@ class GuiderailError(Exception):
         shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
         number = self.source.count("\n", 0, start) + 1
         place = f"line {number}, column {start - begin + 1}" if "\n" in self.source else f"position {start}"
-        return f"{text}\n  at {place}:\n    {shown}\n    {' ' * column}{'^' * width}"
+        return f"\n  at {place}:\n    {shown}\n    {' ' * column}{'^' * width}"
 
     def __reduce__(self) -> tuple[object, ...]:
         kept = {name: value for name, value in vars(self).items() if name not in self._unpickled}

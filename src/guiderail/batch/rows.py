@@ -139,10 +139,10 @@ def check_names(names: Sequence[str], files: Sequence[Path]) -> None:
         return
     name = next(name for name in names if name in missing)
     close = resembling(name, seen)
-    meant = f"; did you mean {{{close}}}?" if close else "."
     shown = ", ".join(list(seen)[:_SHOWN]) + (f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else "")
+    meant = f"did you mean {{{close}}}?" if close else f"name one of them in the prompt, such as {{{next(iter(seen))}}}"
     raise ModelError(
-        f"the prompt names {{{name}}}, but no row has it{meant} The columns are: {shown}", code="unknown-column"
+        f"the prompt names {{{name}}}, but no row has it; the columns are {shown}; {meant}", code="unknown-column"
     )
 
 

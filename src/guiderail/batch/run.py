@@ -23,6 +23,7 @@ from guiderail.batch.values import read_value
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
 from guiderail.support.arguments import checked
+from guiderail.support.files import file_errors
 from guiderail.support.options import check_integer
 from guiderail.support.packages import package
 
@@ -156,7 +157,8 @@ def run_batch(
             f"{next(iter(loading))} applies to local models; for vLLM, pass engine_args", code="bad-option"
         )
     job = Job(str(folder), constraint, is_json, options, rows_at_once, loading)
-    folder.mkdir(parents=True, exist_ok=True)
+    with file_errors(f"the folder {folder} for the output cannot be made", ModelError, "bad-option"):
+        folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         for left in folder.glob(".*.tmp"):
             left.unlink(missing_ok=True)

@@ -148,7 +148,10 @@ def _say_why(failures: Sequence[Failure]) -> None:
     for one in failures[:_REASONS]:
         rows = ", ".join(map(str, one.rows)) + (" …" if one.count > len(one.rows) else "")
         word = "row" if one.count == 1 else "rows"
-        print(f"  {one.count} {word} failed ({word} {rows}, from 0): {one.message:.400} [{one.code}]", file=sys.stderr)
+        print(
+            f"  {one.count} {word} failed ({word} {rows}, counted from 0): {one.message:.400} [{one.code}]",
+            file=sys.stderr,
+        )
     if len(failures) > _REASONS:
         rest = sum(one.count for one in failures[_REASONS:])
         print(f"  {rest} more failed for other reasons; each answer has its `error`", file=sys.stderr)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guiderail.cli._options import VocabularyOption, load_vocabulary
+from guiderail.cli._options import VocabularyOption, load_vocabulary, schema_source
 from guiderail.errors import ModelError
+from guiderail.support.texts import clipped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
 _STYLES = {"ok": "green", "unsatisfiable": "bold red", "unsupported": "bold red", "invalid": "bold red"}
+_LONGEST_NAME = 80  # characters, of a schema given in place of its file
 _MOST_PLACES = 6  # maximum printed of one finding
 _HEADINGS = {
     "fault": "Faults",
@@ -32,7 +33,9 @@ _HEADINGS = {
 
 
 def check_command(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files with JSON Schemas; `-` is stdin.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="JSON Schemas: files, or the JSON itself; `-` is stdin.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list with one object per file.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line per file.")] = False,
     strict: Annotated[
@@ -73,8 +76,8 @@ def check_command(
     checks: list[SchemaCheck] = []
     console = _console()
     for file in _progress(files):
-        source: Any = sys.stdin.read() if file == "-" else Path(file)
-        check = check_schema(source, name=file, vocabulary=words, strict=strict, **options)
+        source: Any = sys.stdin.read() if file == "-" else schema_source(file)
+        check = check_schema(source, name=clipped(file, _LONGEST_NAME), vocabulary=words, strict=strict, **options)
         checks.append(check)
         if not as_json:
             _show(console, check, quiet=quiet, unmeasured=unmeasured)

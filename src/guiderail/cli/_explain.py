@@ -3,6 +3,7 @@ whole text, token by token, as a page or as JSON."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -156,6 +157,9 @@ def _write(record: Record, html: Path | None, json: Path | None) -> None:
         raise CompileError(f"{error.filename} cannot be written: {reason(error)}", code="bad-option") from None
     if json is None or str(json) != "-":
         print(record.summary())
+    for path in (html, json):
+        if path is not None and str(path) != "-":
+            print(f"written to {path}", file=sys.stderr)
 
 
 def _table(constraint: object, prefix: str, prompt: str, chat: bool, model: str | None, top: int) -> None:

@@ -86,7 +86,7 @@ def generate_command(
     - `guiderail generate --type models.py:Book --prompt "Moby Dick is a novel by Herman Melville."`
     - `guiderail generate --schema person.json --prompt "Invent a character." -n 3 --temperature 0.8 > people.jsonl`
     - `guiderail generate --xsd order.xsd --prompt "Order two books."`
-    - `guiderail generate --tools tools.json --tool-format hermes --tool-choice required --prompt "Will it rain?"`
+    - `guiderail generate --tools tools.json --tool-format hermes --tool-choice weather --prompt "Will it rain?"`
     - `guiderail generate --grammar sql --prompt "Write an SQL query that selects the names of people older than 30."`
     """
     # Check all options before loading a model.
@@ -110,7 +110,7 @@ def generate_command(
     if prompt is None:
         if sys.stdin.isatty():
             raise ModelError('give a --prompt "…", or pipe one in', code="bad-option")
-        prompt = sys.stdin.read().strip()
+        prompt = _piped(sys.stdin.read(), chat)
     constraint.program()
 
     show = _Display(json=given.is_value)
@@ -121,11 +121,17 @@ def generate_command(
     reasons = ", ".join(dict.fromkeys(result.finish_reason for result in results))
     show.end(f"{status}  {reasons}{''.join(sorted(verdicts))}")
     runner.close()
-    bounds = "the schema (maxLength, maxItems)" if given.is_value else "the constraint (--max-length)"
     how = on_shortened or ("error" if long else "warn")
     for i, result in enumerate(results):
         which = f" {i + 1} of {len(results)}" if several else ""
-        _check_end(result, which, bounds=bounds, is_text=not long, finish=finish, on_shortened=how)
+        _check_end(result, which, bounds=given.bounds, is_text=not long, finish=finish, on_shortened=how)
+
+
+def _piped(text: str, chat: bool) -> str:
+    """The prompt in a piped text. One that the model continues keeps its spaces, without the line break of ``echo``."""
+    if not text.strip():
+        raise ModelError('stdin is empty; give a --prompt "…", or pipe one in', code="bad-option")
+    return text.strip() if chat else text.removesuffix("\n").removesuffix("\r")
 
 
 def _streamed(

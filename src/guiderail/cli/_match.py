@@ -16,7 +16,7 @@ _WINDOW = 60  # characters of a long text shown around the fault
 def match_command(
     *,
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Strings to match; by default the lines of stdin.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="Strings to match; by default the lines of stdin.")
     ] = None,
     given: Given,
     quiet: Annotated[
@@ -34,7 +34,9 @@ def match_command(
     - `guiderail match --grammar sql "SELECT name FROM people"`
     """
     constraint = given.constraint("free", "any")
-    lines = texts if texts else [line.rstrip("\r\n") for line in sys.stdin]
+    if not texts and sys.stdin.isatty():
+        print("matching lines of stdin; end with Ctrl+D", file=sys.stderr)
+    lines = texts if texts else (line.rstrip("\r\n") for line in sys.stdin)
     good = True
     for text in lines:
         fits = constraint.matches(_bytes(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -128,8 +129,8 @@ ModelOption = Annotated[
 ]  # fmt: skip
 VocabularyOption = Annotated[
     str | None,
-    typer.Option(metavar="PATH", help="A GGUF file, or a tokenizer.json or its folder; by default the embedded "
-                 "model's."),
+    typer.Option(metavar="PATH", help="A GGUF file, a tokenizer.json or its folder, or a vocabulary that guiderail "
+                 "saved; by default the embedded model's."),
 ]  # fmt: skip
 
 
@@ -211,6 +212,18 @@ class Given:
     def is_value(self) -> bool:
         """Whether the text is a value in JSON."""
         return self.schema is not None or self.type_ is not None
+
+    @property
+    def bounds(self) -> str:
+        """What can bound the text, for a message about one that became too long."""
+        known = {
+            "--schema": "the schema (maxLength, maxItems, maximum)",
+            "--type": "the type (maximum lengths and values)",
+            "--grammar": "the grammar",
+            "--xsd": "the schema (maxLength, maxOccurs)",
+            "--tools": "the schemas of the tools (maxLength, maxItems)",
+        }
+        return known.get(self.kind, "the constraint (--max-length)")
 
     @property
     def kind(self) -> str:
@@ -354,12 +367,15 @@ def schema_source(given: str) -> Any:
 def load_vocabulary(path: str | None) -> Vocabulary:
     """The vocabulary that ``--vocabulary`` names."""
     from guiderail.vocabulary import Vocabulary
+    from guiderail.vocabulary._storage import is_saved
 
     if path is None:
         from guiderail.generation.models.gguf import embedded_model_path
 
         return Vocabulary.from_gguf(embedded_model_path())
-    return Vocabulary.from_gguf(path) if path.lower().endswith(".gguf") else Vocabulary.from_huggingface(path)
+    if path.lower().endswith(".gguf"):
+        return Vocabulary.from_gguf(path)
+    return Vocabulary.load(path) if is_saved(path) else Vocabulary.from_huggingface(path)
 
 
 def _type_constraint(name: str, **options: Any) -> Constraint:
@@ -412,7 +428,8 @@ def _grammar_constraint(given: str, closed: bool) -> Constraint:
     path = Path(given)
     if path.suffix.lower() not in (".lark", ".gbnf", ".ebnf"):
         raise CompileError(
-            f"--grammar must be a .lark, .gbnf or .ebnf file, or one of {', '.join(READY)}; not {given!r}",
+            f"--grammar must be a .lark, .gbnf or .ebnf file, or a ready grammar, not {given!r}; "
+            f"{suggestion(given, READY)}",
             code="bad-option",
         )
     from guiderail.frontends.grammar.constraint import grammar
@@ -426,8 +443,12 @@ def find_type(name: str) -> Any:
     if not separator or not where or not attribute:
         hint = f"; write builtins:{name}" if hasattr(builtins, name) else ""
         raise CompileError(f"--type must be module:Name or file.py:Name, not {name!r}{hint}", code="bad-option")
+    is_file = where.endswith(".py")
+    folder = str(Path(where).resolve().parent) if is_file else os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as when Python runs the file itself, or a module with -m
     try:
-        module = _load(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+        module = _load(Path(where)) if is_file else importlib.import_module(where)
     except Exception as error:  # the module is the user's own and may raise anything
         raise CompileError(
             f"--type: {where} cannot be imported: {type(error).__name__}: {error}", code="bad-option"

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import socket
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -140,6 +141,8 @@ def serve_command(
         **asdict(limits),
     )
     with _bound(host, port) as listener:
+        if log_level in ("info", "debug"):  # of a large model, this takes minutes
+            print(f"loading {loading.model or 'the embedded model'} …", file=sys.stderr, flush=True)
         runner = loading.load(threads)
         try:
             app = create_app(runner, options)

@@ -9,7 +9,7 @@ __all__ = ["in_words_of"]
 
 _CODES = frozenset(
     {"bad-option", "bad-prompt", "budget-too-small", "budget-unknown", "context-full", "incomplete", "no-chat-template"}
-    | {"no-room", "shortened"}
+    | {"bad-schema-option", "no-room", "regex-dialect", "shortened"}
 )
 """Errors that name options of Python; others may quote a text of the user, which must stay as it is."""
 
@@ -34,18 +34,20 @@ def in_words_of(command: Any, message: str, code: str) -> str:
         return message
     for phrase, wording in _PHRASES:
         message = message.replace(phrase, wording)
-    names = sorted(_names(command), key=len, reverse=True)
-    return re.sub(rf"(?<![\w\"'-])({'|'.join(names)})(?![\w=])", lambda found: _option(found[1]), message)
+    typed = {name.lstrip("-").replace("-", "_"): name for name in _options(command)}
+    first, _, rest = message.partition(" must be ")
+    if rest and first in typed:  # a plain word, such as "temperature", is sure to be an option only there
+        message = f"{typed[first]} must be {rest}"
+    names = sorted((name for name in typed if "_" in name), key=len, reverse=True)
+    return re.sub(rf"(?<![\w\"'-])({'|'.join(names)})(?![\w=])", lambda found: typed[found[1]], message)
 
 
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-def _names(command: Any) -> set[str]:
-    """Options whose Python names show that they are not plain words."""
-    options = {option for parameter in command.params for option in parameter.opts}
-    found = {option[2:].replace("-", "_") for option in options if option.startswith("--") and "-" in option[2:]}
+def _options(command: Any) -> set[str]:
+    """The options of a command and of those below it, as they are typed; the short form of those that have no other."""
+    found = set()
+    for parameter in command.params:
+        long = [option for option in parameter.opts if option.startswith("--")]
+        found.update(long or [option for option in parameter.opts if option.startswith("-")])
     for one in getattr(command, "commands", {}).values():
-        found |= _names(one)
+        found |= _options(one)
     return found

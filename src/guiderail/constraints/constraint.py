@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
+from enum import Enum
 from inspect import isfunction
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from guiderail.constraints.sharing import RECURRING, each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.options import check_flag, check_integer
-from guiderail.support.other_names import CONSTRAINT, as_part, unknown_attributes
+from guiderail.support.other_names import CONSTRAINT, TRUTH, as_part, unknown_attributes
 from guiderail.support.texts import clipped, shown, utf8
 
 if TYPE_CHECKING:
@@ -116,6 +117,9 @@ class Constraint:
 
     def __invert__(self) -> Constraint:
         return self.operand if isinstance(self, Complement) else Complement(self)
+
+    def __bool__(self) -> bool:  # `a and b` would be b alone
+        raise CompileError(f"a constraint is neither true nor false; {TRUTH}", code="truth-value")
 
     def optional(self) -> Constraint:
         """Matches this constraint or the empty text."""
@@ -489,7 +493,8 @@ def choice(options: Iterable[str]) -> Constraint:
     items = tuple(options)
     for at, item in enumerate(items):
         if not isinstance(item, str):
-            raise CompileError(f"choice takes strings, but option {at} is {shown(item)}", code="bad-choice")
+            hint = "pass its value" if isinstance(item, Enum) else "write it as a string"
+            raise CompileError(f"choice takes strings, but option {at} is {shown(item)}; {hint}", code="bad-choice")
         utf8(item)
     if not items:
         raise CompileError("choice needs at least one option", code="bad-choice")

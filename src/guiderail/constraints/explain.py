@@ -155,6 +155,7 @@ _GROUPS = (
     ("a digit (0-9)", frozenset(b"0123456789")),
     ("a lower-case letter (a-z)", frozenset(range(ord("a"), ord("z") + 1))),
     ("an upper-case letter (A-Z)", frozenset(range(ord("A"), ord("Z") + 1))),
+    ("whitespace", frozenset(b" \t\n\r")),
 )
 _NAMES = {0x20: "a space", 0x09: "a tab", 0x0A: "a line break", 0x0D: "a carriage return"}
 

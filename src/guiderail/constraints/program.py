@@ -115,6 +115,9 @@ class Program:
         """Like :meth:`Constraint.save`."""
         self.constraint.save(path)
 
+    def __repr__(self) -> str:
+        return f"<Program of {self.constraint!r}>"
+
     def dump(self, state: int | None = None) -> str:
         """The expression of a state (by default the start), as readable text."""
         return self.core.dump(self.core.root if state is None else state)

@@ -30,6 +30,8 @@ class Reading(Protocol):
 
     @property
     def is_text(self) -> bool: ...  # the value is the text itself
+    @property
+    def bounds(self) -> str: ...  # what bounds the text, for a message about one that became too long
     def read(self, text: str) -> Any: ...  # the value of a finished text
     def partial(self, *, growing_strings: bool) -> Partial: ...
 
@@ -57,6 +59,7 @@ class _TextReading:
     """A text is its own value."""
 
     is_text = True
+    bounds = "max_length"
 
     def read(self, text: str) -> str:
         return text

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint, choice
+from guiderail.constraints.program import Program
 from guiderail.errors import CompileError
 from guiderail.support.callers import outside
 from guiderail.support.nesting import nested
@@ -58,6 +59,8 @@ def constraint_of(given: Any) -> Constraint:
             f"{given.__name__} is a function that makes a constraint; call it: {given.__name__}(…)",
             code="not-a-constraint",
         )
+    if isinstance(given, Program):
+        raise CompileError("expected a constraint, not its program; pass program.constraint", code="not-a-constraint")
     if isinstance(given, Vocabulary):
         raise CompileError(
             "expected a constraint, not a vocabulary; the constraint comes first: gr.compile(constraint, vocabulary)",

@@ -20,6 +20,7 @@ from guiderail.frontends.grammar.library import READY, grammar_text
 from guiderail.frontends.grammar.syntax import Indentation
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
+from guiderail.support.other_names import names_of_module
 
 if TYPE_CHECKING:
     from guiderail.frontends.queries.graphql import GraphqlQuery
@@ -38,6 +39,9 @@ __all__ = [
     "sql",
     "xml",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take any name for known
+    __getattr__, __dir__ = names_of_module("guiderail.grammars", __all__)
 
 
 @checked

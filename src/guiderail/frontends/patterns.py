@@ -12,6 +12,7 @@ like any other constraint.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
@@ -19,6 +20,7 @@ from guiderail.frontends.regex import regex
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
 from guiderail.support.options import check_choice, check_flag
+from guiderail.support.other_names import names_of_module
 from guiderail.support.texts import shown
 
 __all__ = [
@@ -43,6 +45,9 @@ __all__ = [
     "url",
     "uuid",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take any name for known
+    __getattr__, __dir__ = names_of_module("guiderail.patterns", __all__)
 
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"

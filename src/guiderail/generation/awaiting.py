@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from guiderail.constraints.constraint import Constraint
 from guiderail.generation.conversation import Prompt
 from guiderail.generation.generate import finished, run, values_of
 from guiderail.generation.options import MISSING, options_of, takes_options
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from guiderail.frontends.python_types import PythonType
-    from guiderail.generation.generate import _Valued
+    from guiderail.frontends.tools import ToolCalls, ToolText
+    from guiderail.generation.generate import _Text, _Valued
     from guiderail.generation.options import GenerateOptions
 
 __all__ = ["agenerate", "agenerations"]
@@ -31,11 +31,13 @@ async def agenerate(model: Any, prompt: Prompt, target: type[T], **options: Unpa
 @overload
 async def agenerate(model: Any, prompt: Prompt, target: PythonType[T], **options: Unpack[GenerateOptions]) -> T: ...
 @overload
+async def agenerate(model: Any, prompt: Prompt, target: ToolCalls, **options: Unpack[GenerateOptions]) -> ToolText: ...
+@overload
 async def agenerate(
     model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[GenerateOptions]
 ) -> Any: ...
 @overload
-async def agenerate(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[GenerateOptions]) -> str: ...
+async def agenerate(model: Any, prompt: Prompt, target: _Text, **options: Unpack[GenerateOptions]) -> str: ...
 @overload
 async def agenerate(
     model: Any, prompt: Prompt | Sequence[Prompt], target: Any, *, n: int | None = None,

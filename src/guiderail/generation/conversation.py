@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from guiderail.errors import ModelError, PatternError
 from guiderail.generation.models import Model
+from guiderail.support.callers import outside
 from guiderail.support.texts import shown, utf8
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ Conversation: TypeAlias = Sequence[Mapping[str, Any]]
 Prompt: TypeAlias = str | Conversation
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
+
+_ORDER = "the model comes first, then the prompt, then the target"
 
 _templates: weakref.WeakKeyDictionary[Any, ChatTemplate] = weakref.WeakKeyDictionary()
 
@@ -44,9 +48,10 @@ def prompts_of(given: object, *, single: bool) -> tuple[list[Prompt], bool]:
             raise ModelError("generations takes a list of prompts; pass [prompt]", code="bad-prompt")
         return [_checked(given)], True
     if not isinstance(given, list | tuple):
+        way_out = "put the message into a list" if isinstance(given, Mapping) else _ORDER
         raise ModelError(
             "a prompt must be a string or a list of messages, several prompts a list of strings or of lists of "
-            f"messages, not {type(given).__name__}; the model comes first, then the prompt, then the target",
+            f"messages, not {type(given).__name__}; {way_out}",
             code="bad-prompt",
         )
     return [_checked(one) for one in given], False
@@ -105,6 +110,8 @@ def encode_prompt(model: Model, prompt: Prompt, options: Options) -> list[int]:
         ModelError: ``no-chat-template``, ``chat-template``, ``missing-package``, ``bad-option``.
     """
     if isinstance(prompt, str):
+        if not options.chat:
+            _warn_of_markers(model, prompt)
         return model.encode(prompt, chat=options.chat, system=options.system)
     if not options.chat:
         raise ModelError("messages need the chat template: leave chat=True, or pass a string", code="bad-option")
@@ -115,6 +122,17 @@ def encode_prompt(model: Model, prompt: Prompt, options: Options) -> list[int]:
         system = prompt[0]["content"] if len(prompt) == 2 else None
         return model.encode(prompt[-1]["content"], chat=True, system=system)
     return _template(model).encode(prompt, None)
+
+
+def _warn_of_markers(model: Model, prompt: str) -> None:
+    """Warns if a text to continue looks like a conversation that a chat template has already formatted."""
+    found = next((text for text in model.vocabulary.special_tokens if text and text in prompt), None)
+    if found is not None:
+        warnings.warn(
+            f"the prompt spells the special token {found!r}, which is read as ordinary text; for a conversation, pass "
+            "a list of messages, and the model's chat template writes its special tokens",
+            stacklevel=outside(),
+        )
 
 
 def _template(model: Model) -> ChatTemplate:

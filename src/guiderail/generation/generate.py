@@ -44,12 +44,13 @@ if TYPE_CHECKING:
 
     from guiderail.frontends.json_schema import JsonSchema
     from guiderail.frontends.python_types import PythonType
-    from guiderail.frontends.tools import ToolCalls
+    from guiderail.frontends.tools import ToolCalls, ToolText
     from guiderail.frontends.xml_schema import XmlSchema
     from guiderail.generation.options import GenerateOptions, StreamOptions
 
     _Many: TypeAlias = list[str] | tuple[str, ...] | Sequence[Conversation]
-    _Valued: TypeAlias = JsonSchema | ToolCalls | XmlSchema  # constraints whose texts are read as values
+    _Text: TypeAlias = Constraint | list[str] | tuple[str, ...]  # what gives a text as it is written
+    _Valued: TypeAlias = JsonSchema | XmlSchema  # constraints whose texts are read as values
 
 
 __all__ = [
@@ -75,10 +76,14 @@ def stream(model: Any, prompt: Prompt, target: type[T], **options: Unpack[Stream
 def stream(model: Any, prompt: Prompt, target: PythonType[T], **options: Unpack[StreamOptions]) -> ValueStream[T]: ...
 @overload
 def stream(
+    model: Any, prompt: Prompt, target: ToolCalls, **options: Unpack[StreamOptions]
+) -> ValueStream[ToolText]: ...
+@overload
+def stream(
     model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[StreamOptions]
 ) -> ValueStream[Any]: ...
 @overload
-def stream(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[StreamOptions]) -> Stream: ...
+def stream(model: Any, prompt: Prompt, target: _Text, **options: Unpack[StreamOptions]) -> Stream: ...
 @overload
 def stream(model: Any, prompt: Prompt, target: Any, **options: Unpack[StreamOptions]) -> Any: ...
 @checked
@@ -268,6 +273,10 @@ def generate(
 ) -> list[T]: ...
 @overload
 def generate(
+    model: Any, prompt: Prompt, target: ToolCalls, *, n: int, **options: Unpack[GenerateOptions]
+) -> list[ToolText]: ...
+@overload
+def generate(
     model: Any,
     prompt: Prompt,
     target: Mapping[str, Any] | _Valued,
@@ -276,19 +285,19 @@ def generate(
     **options: Unpack[GenerateOptions],
 ) -> list[Any]: ...
 @overload
-def generate(
-    model: Any, prompt: Prompt, target: Constraint, *, n: int, **options: Unpack[GenerateOptions]
-) -> list[str]: ...
+def generate(model: Any, prompt: Prompt, target: _Text, *, n: int, **options: Unpack[GenerateOptions]) -> list[str]: ...
 @overload
 def generate(model: Any, prompt: Prompt, target: type[T], **options: Unpack[GenerateOptions]) -> T: ...
 @overload
 def generate(model: Any, prompt: Prompt, target: PythonType[T], **options: Unpack[GenerateOptions]) -> T: ...
 @overload
+def generate(model: Any, prompt: Prompt, target: ToolCalls, **options: Unpack[GenerateOptions]) -> ToolText: ...
+@overload
 def generate(
     model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[GenerateOptions]
 ) -> Any: ...
 @overload
-def generate(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[GenerateOptions]) -> str: ...
+def generate(model: Any, prompt: Prompt, target: _Text, **options: Unpack[GenerateOptions]) -> str: ...
 @overload
 def generate(
     model: Any,
@@ -307,6 +316,13 @@ def generate(
 def generate(
     model: Any,
     prompt: _Many,
+    target: ToolCalls | Sequence[ToolCalls],
+    **options: Unpack[GenerateOptions],
+) -> list[ToolText]: ...
+@overload
+def generate(
+    model: Any,
+    prompt: _Many,
     target: Mapping[str, Any] | _Valued | Sequence[Mapping[str, Any] | _Valued],
     **options: Unpack[GenerateOptions],
 ) -> list[Any]: ...
@@ -314,7 +330,7 @@ def generate(
 def generate(
     model: Any,
     prompt: _Many,
-    target: Constraint | Sequence[Constraint],
+    target: _Text | Sequence[Constraint],
     **options: Unpack[GenerateOptions],
 ) -> list[str]: ...
 @overload

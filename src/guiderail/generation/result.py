@@ -223,7 +223,7 @@ def check_ends(
             raise _error(
                 IncompleteError,
                 f"the text{_which(i, results, n)} was not complete after {len(result.tokens)} tokens: "
-                f"{_tail(result.text)}; raise max_tokens, bound the constraint (max_length), or pass "
+                f"{_tail(result.text)}; raise max_tokens, bound the constraint ({_reading_of(result).bounds}), or pass "
                 'on_incomplete="return"',
                 results,
             )
@@ -233,7 +233,7 @@ def check_ends(
     grave = [i for i in found if (on_shortened or _usual(results[i])) == "error"]
     if found:
         first = (grave or found)[0]
-        way_out = "raise max_tokens, or bound the constraint (maxLength, maxItems)"
+        way_out = f"raise max_tokens, or bound the constraint ({_reading_of(results[first]).bounds})"
         way_out += ', or pass on_shortened="warn" to accept it as it is' if grave else ""
         message = shortened_message(results[first], _which(first, results, n), way_out)
         if len(found) > 1:

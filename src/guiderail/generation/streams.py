@@ -169,6 +169,10 @@ class _Run(Generic[Item]):
             self._batch.model.close()
         self._end_thread()
 
+    def __repr__(self) -> str:
+        state = "running" if self.finish_reason is None else self.finish_reason
+        return f"<{type(self).__name__} after {len(self.tokens)} tokens, {state}>"
+
     def __del__(self) -> None:
         items = getattr(self, "_items", None)
         if items is not None and inspect.getgeneratorstate(items) == inspect.GEN_CREATED:  # nothing was taken from it

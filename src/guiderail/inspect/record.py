@@ -260,6 +260,9 @@ class Recorder:
         self._length = 0  # bytes of text so far
         self._log_weight: float | None = 0.0
 
+    def __repr__(self) -> str:
+        return f"<Recorder of {self.guide!r}, {len(self.steps)} tokens>"
+
     def on_step(
         self,
         row: int,

@@ -205,19 +205,23 @@ def _refused(schema: Any, name: str, options: dict[str, Any], error: GuiderailEr
         document = json_schema(schema, **options).document()
         with document.evaluating():
             inside = tuple(finding for finding in _Unreachable(document) if finding.place != "#")
-        return SchemaCheck(name, "unsatisfiable", error.message, error.code, dialect=document.dialect, findings=inside)
+        return SchemaCheck(
+            name, "unsatisfiable", error.message + error.place(), error.code, dialect=document.dialect, findings=inside
+        )
     if error.code == "schema-branches":  # found after long work, which would only be repeated
-        return SchemaCheck(name, "unsupported", error.message, error.code)
+        return SchemaCheck(name, "unsupported", error.message + error.place(), error.code)
     try:  # what remains without the keywords that cannot be enforced?
         constraint = json_schema(schema, **{**options, "on_unsupported": "ignore"})
         report = constraint.report()
     except GuiderailError:
         status = "unsupported" if isinstance(error, LimitError) else "invalid"
-        return SchemaCheck(name, status, error.message, error.code, findings=_all_faults(schema, options))
+        return SchemaCheck(
+            name, status, error.message + error.place(), error.code, findings=_all_faults(schema, options)
+        )
     return SchemaCheck(
         name,
         "unsupported",
-        error.message,
+        error.message + error.place(),
         error.code,
         dialect=constraint.document().dialect,
         keywords=report.to_dict()["counts"],

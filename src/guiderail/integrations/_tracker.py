@@ -63,6 +63,10 @@ class StateTracker:
         self._runs: list[_Run] = []  # the most recently used is last
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        guides = repr(self.guides[0]) if len(self.guides) == 1 else f"{len(self.guides)} guides"
+        return f"<StateTracker of {guides}>"
+
     def reset(self) -> None:
         """The next call begins a new prompt."""
         with self._lock:

@@ -47,6 +47,9 @@ class LlamaCppLogitsProcessor:
         self._prompt = 0  # where it begins,
         self._verified = np.empty(0, np.int64)  # and all its tokens so far, with those of the prompt
 
+    def __repr__(self) -> str:
+        return f"<LlamaCppLogitsProcessor of {self.tracker!r}>"
+
     def reset(self) -> None:
         """Makes the next call begin a new prompt, even one that continues the last text."""
         self.tracker.reset()

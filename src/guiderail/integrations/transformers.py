@@ -48,6 +48,9 @@ class GuiderailLogitsProcessor:
     ) -> None:
         self.tracker = StateTracker(as_guides(constraint, vocabulary), stop_token_ids)
 
+    def __repr__(self) -> str:
+        return f"<GuiderailLogitsProcessor of {self.tracker!r}>"
+
     def reset(self) -> None:
         """Makes the next call begin a new prompt, even one that continues the last text."""
         self.tracker.reset()

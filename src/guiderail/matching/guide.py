@@ -84,6 +84,9 @@ class Guide:
             ("mask", "accept_token", "fill_next_token_bitmask", "get_next_instruction", "get_tokens", "advance"),
             "matcher() makes the matcher of one text, which has the masks",
         ),
+        **dict.fromkeys(
+            ("matches", "explain", "read", "parse"), "it belongs to what was compiled: guide.constraint.matches(text) …"
+        ),
     )
 
     def __init__(self, constraint: Constraint, vocabulary: Vocabulary, options: Options | None = None) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import GuiderailError
 from guiderail.server.errors import ApiError, from_guiderail
+from guiderail.server.validation import unknown_member
 
 if TYPE_CHECKING:
     from guiderail.server.schemas import ResponsesRequest, Sampled, StructuredOutputs
@@ -159,7 +160,7 @@ def ask_of_format(given: Any, param: str) -> Ask | None:
 def _refuse_others(given: dict[str, Any], known: set[str], param: str) -> None:
     for name in given:
         if name not in known:
-            raise _wrong(f"{name} is not known here; it is rejected rather than ignored", param, "unknown-parameter")
+            raise _wrong(unknown_member(name, known), param, "unknown-parameter")
 
 
 def ask_of_structured(given: StructuredOutputs | None) -> Ask | None:

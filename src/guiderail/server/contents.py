@@ -127,6 +127,6 @@ def _parsed(body: bytes, form: type[BaseModel], values: int) -> BaseModel:
         return form.model_validate(data)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
-        raise from_validation(problems, data, form.model_fields) from None
+        raise from_validation(problems, data, form) from None
     except RecursionError:
         raise ApiError(400, "the body is nested too deeply; flatten it", code="invalid-json") from None

@@ -17,7 +17,7 @@ from guiderail.support.pointers import extended
 
 __all__ = ["ApiError", "from_guiderail"]
 
-_OF_FORM = {"invalid-request", "unsupported-content", "invalid-tool", "several-constraints"}
+_OF_FORM = {"invalid-request", "unsupported-content", "invalid-tool", "several-constraints", "unknown-parameter"}
 """Errors whose place is the parameter itself."""
 
 

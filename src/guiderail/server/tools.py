@@ -16,6 +16,9 @@ from guiderail.generation.rendering import Renderer, Shown
 from guiderail.server.custom_tools import TaggedReader, custom_inputs, tagged_constraint
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning, call_id
+from guiderail.server.validation import unknown_member
+from guiderail.support.suggestions import suggestion
+from guiderail.support.texts import clipped, shown
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.reader import ToolCallReader, ToolDelta
@@ -251,12 +254,20 @@ def chat_tools(
             if kind not in ("function", "custom") or not any(
                 tool["type"] == kind and tool[kind]["name"] == name for tool in made
             ):
-                raise _wrong(f"there is no such tool: {json.dumps(choice)}", "tool_choice")
+                raise _wrong(_no_tool(choice, name, names), "tool_choice")
             mode, only = "required", str(name)
     if mode == "none":
         return None
     text = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
     return ToolSet(text, mode, only, parallel is not False, format)
+
+
+def _no_tool(choice: Mapping[str, Any], name: Any, names: Sequence[str]) -> str:
+    if not isinstance(name, str):
+        return f"there is no such tool: {clipped(json.dumps(choice), 200)}; name one of {', '.join(names)}"
+    if name in names:
+        return f"the tool {name!r} is not of the type {choice['type']}; pass the type that it has"
+    return f"there is no tool {shown(name)}; {suggestion(name, names)}"
 
 
 def _allowed(choice: Mapping[str, Any], names: Sequence[str]) -> tuple[str, set[str]]:
@@ -271,7 +282,7 @@ def _allowed(choice: Mapping[str, Any], names: Sequence[str]) -> tuple[str, set[
         named = tool.get(kind, tool) if kind in ("function", "custom") else {}
         name = named.get("name") if isinstance(named, Mapping) else None
         if name not in names:
-            raise _wrong(f"there is no tool {name!r}", "tool_choice")
+            raise _wrong(f"there is no tool {shown(name)}; {suggestion(name, names)}", "tool_choice")
         allowed.add(str(name))
     return mode, allowed
 
@@ -284,7 +295,7 @@ def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
         raise _wrong("a tool must be of the type function or custom, with a member of that name", param)
     extra = sorted(set(tool) - {"type", str(kind)})
     if extra:
-        raise _wrong(f"{extra[0]} is not known here; it is rejected rather than ignored", param)
+        raise _wrong(unknown_member(extra[0], {"type", str(kind)}), param)
     name = inner.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise _wrong("a name must have 1 to 128 letters, digits, underscores, dots and dashes", f"{param}.{kind}.name")
@@ -294,7 +305,7 @@ def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
     known = {"name", "description", "parameters", "strict"} if kind == "function" else {"name", "description", "format"}
     extra = sorted(set(inner) - known)
     if extra:
-        raise _wrong(f"{extra[0]} is not known here; it is rejected rather than ignored", f"{param}.{kind}")
+        raise _wrong(unknown_member(extra[0], known), f"{param}.{kind}")
     if kind == "function":
         parameters = inner.get("parameters")
         if parameters is not None and not isinstance(parameters, Mapping):

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, get_args
 
 from guiderail.server.errors import ApiError
 from guiderail.support.pointers import extended
 from guiderail.support.suggestions import resembling
 from guiderail.support.texts import clipped
 
-__all__ = ["from_validation"]
+__all__ = ["from_validation", "unknown_member"]
 
 _LONGEST = 60  # characters of a request's value shown in a message
 _MOST_TOLD = 8  # alternatives of a value that are listed
@@ -40,13 +40,13 @@ _EXPECTED: dict[str, str | Callable[[dict[str, Any]], str]] = {
 }
 
 
-def from_validation(problems: list[Any], request: dict[str, Any], known: Iterable[str]) -> ApiError:
+def from_validation(problems: list[Any], request: dict[str, Any], form: Any) -> ApiError:
     """The answer to a malformed request, about the first location that is wrong.
 
     Args:
         problems: the problems as pydantic found them.
         request: the request.
-        known: the names that a request may have.
+        form: the class of pydantic that the request should fit.
     """
     first = problems[0]
     place, value = _place(first, request)
@@ -58,7 +58,8 @@ def from_validation(problems: list[Any], request: dict[str, Any], known: Iterabl
     pointer = extended("#", *(_short(str(part)) for part in place))
     where = {"pointer": pointer} if place else {}
     if first["type"] == "extra_forbidden":
-        return unknown(str(place[-1]), pointer, param, known if len(place) == 1 else ())
+        said = unknown_member(str(place[-1]), _members(form, place[:-1]))
+        return ApiError(400, f"{pointer}: {said}", code="unknown-parameter", param=param, place=where)
     if first["type"] == "missing":
         message = f"{pointer}: this is required, but missing; add it"
     elif first["type"] in ("value_error", "assertion_error"):
@@ -72,17 +73,21 @@ def from_validation(problems: list[Any], request: dict[str, Any], known: Iterabl
     return ApiError(400, message, code="invalid-request", param=param, place=where)
 
 
-def unknown(name: str, pointer: str, param: str | None, known: Iterable[str]) -> ApiError:
-    """The answer to a member that this server does not know."""
+def unknown_member(name: str, known: Iterable[str]) -> str:
+    """What is said about a member that this server does not know."""
     near = resembling(name, known)
-    meant = f"; did you mean {near}?" if near else "; leave it out"
-    return ApiError(
-        400,
-        f"{pointer}: {_short(name)} is not known here; it is rejected rather than ignored{meant}",
-        code="unknown-parameter",
-        param=param,
-        place={"pointer": pointer},
-    )
+    meant = f"did you mean {near}?" if near else "leave it out"
+    return f"{_short(name)} is not known here; it is rejected rather than ignored; {meant}"
+
+
+def _members(form: Any, place: list[str | int]) -> Iterable[str]:
+    """The names that an object at a location in a request may have; none if that depends on its contents."""
+    for part in place:
+        if isinstance(part, str):
+            field = getattr(form, "model_fields", {}).get(part)
+            kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+            form = next((kind for kind in kinds if hasattr(kind, "model_fields")), None)
+    return getattr(form, "model_fields", ())
 
 
 def _place(problem: Any, request: dict[str, Any]) -> tuple[list[str | int], Any]:

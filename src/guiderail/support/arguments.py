@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from guiderail.errors import ArgumentError, GuiderailError
 from guiderail.support.nesting import too_many_digits
 from guiderail.support.numerals import is_digit_limit
-from guiderail.support.other_names import instead
+from guiderail.support.other_names import NEEDED, instead
 from guiderail.support.texts import clipped, has_surrogate
 
 __all__ = ["checked", "checked_methods"]
@@ -108,7 +108,8 @@ def _check_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
     ]
     if lacks:
         them = " and ".join(f"{name}=…" for name in lacks)
-        raise ArgumentError(f"{_name(function)} needs {' and '.join(map(repr, lacks))}; pass {them}") from None
+        hint = "".join(f"; {NEEDED[name]}" for name in lacks if name in NEEDED)
+        raise ArgumentError(f"{_name(function)} needs {' and '.join(map(repr, lacks))}; pass {them}{hint}") from None
 
 
 def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:

@@ -131,7 +131,7 @@ class DiskCache:
     def store(self, key: Any, contents: bytes) -> bool:
         """Stores bytes. False if the directory does not permit it: a cache never makes work fail."""
         try:
-            replace_file(str(self._path(key)), [contents])
+            replace_file(str(self._path(key)), [contents], private=True)
             self._make_room()
         except OSError:
             return False

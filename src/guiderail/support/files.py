@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,15 +18,22 @@ TEMPORARY = ".guiderail-"
 """Prefix of the names of files that are being written, or that a process left behind when it ended."""
 
 
-def replace_file(target: str, parts: Iterable[bytes]) -> None:
-    """Writes a file atomically, for its owner alone.
+def replace_file(target: str, parts: Iterable[bytes], *, private: bool = False) -> None:
+    """Writes a file atomically, with the permissions that any new file of the user gets, or those that it had.
+
+    Args:
+        target: the file.
+        parts: what it holds.
+        private: only its owner may read it.
 
     Raises:
         OSError: it cannot be written. The previous contents stay.
     """
     if "\0" in target:
         raise OSError(errno.EINVAL, "a path cannot contain a zero character")
-    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=os.path.dirname(os.path.abspath(target)))
+    temporary = os.path.join(os.path.dirname(os.path.abspath(target)), TEMPORARY + secrets.token_hex(8))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handle = os.open(temporary, flags, 0o600 if private else _permissions(target))
     try:
         with os.fdopen(handle, "wb") as file:
             file.writelines(parts)
@@ -33,6 +41,14 @@ def replace_file(target: str, parts: Iterable[bytes]) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _permissions(target: str) -> int:
+    """Those of the file, or of a new one; the system takes away what the user's mask does not allow."""
+    try:
+        return stat.S_IMODE(os.stat(target).st_mode)
+    except OSError:
+        return 0o666
 
 
 @contextmanager

@@ -8,7 +8,17 @@ from typing import NoReturn
 
 from guiderail.support.suggestions import suggestion
 
-__all__ = ["CONSTRAINT", "LIBRARY", "TARGETS", "as_part", "instead", "unknown_attributes"]
+__all__ = [
+    "CONSTRAINT",
+    "LIBRARY",
+    "NEEDED",
+    "TARGETS",
+    "TRUTH",
+    "as_part",
+    "instead",
+    "names_of_module",
+    "unknown_attributes",
+]
 
 
 def _by_name(*rows: tuple[str, str]) -> dict[str, str]:
@@ -56,13 +66,25 @@ TARGETS = _by_name(
 CONSTRAINT = _by_name(
     ("compile", "gr.compile(constraint, vocabulary) compiles it"),
     ("matcher", "gr.compile(constraint, vocabulary).matcher() follows one text"),
-    ("parse", "matches(text) checks a text; json.loads, or gr.read(type, text), reads it"),
+    (
+        "read parse load loads",
+        "matches(text) checks a text; json.loads reads JSON, gr.read(type, text) a type, and tool_calls(…).parse calls",
+    ),
     (
         "match fullmatch search is_match validate validate_text",
         "matches(text) says whether the whole of a text matches, and explain(text) why not",
     ),
 )
 """What attributes of a constraint are answered with."""
+
+NEEDED = {
+    "format": "gr.tool_formats() lists those that are known",
+    "vocabulary": "gr.Vocabulary.from_huggingface and others make one, and a model has its own: model.vocabulary",
+}
+"""Where an argument that was left out comes from."""
+
+TRUTH = "write a & b for both, a | b for either, ~a for what it does not match, and compare with None by 'is None'"
+"""What a constraint in a condition is answered with."""
 
 _RENAMED = _by_name(
     ("max_new_tokens max_length n_predict num_predict max_completion_tokens", "max_tokens"),
@@ -123,3 +145,13 @@ def unknown_attributes(**there: str) -> Callable[[object, str], NoReturn]:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{said}", name=name, obj=self)
 
     return missing
+
+
+def names_of_module(module: str, known: list[str]) -> tuple[Callable[[str], NoReturn], Callable[[], list[str]]]:
+    """The ``__getattr__`` and ``__dir__`` of a module that users read names from."""
+
+    def missing(name: str) -> NoReturn:
+        said = "" if name.startswith("_") else f"; {suggestion(name, known)}"
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{said}")
+
+    return missing, lambda: known

@@ -30,7 +30,7 @@ from typing import Any
 
 from guiderail.errors import LimitError, PatternError
 from guiderail.support.pointers import extended
-from guiderail.support.texts import clipped
+from guiderail.support.texts import clipped, shown
 
 __all__ = ["PartialJson", "pointer"]
 
@@ -126,6 +126,9 @@ class PartialJson:
         self._word = ""
         self._word_value: bool | None = None
         self._word_seen = 0
+
+    def __repr__(self) -> str:
+        return f"<PartialJson, {'complete' if self.is_complete else 'open'}: {shown(self.value)}>"
 
     # -- what is known so far ----------------------------------------------------------------------------------
     @property

@@ -100,6 +100,9 @@ class max_work:
         self._steps = steps
         self._tokens: list[Any] = []
 
+    def __repr__(self) -> str:
+        return f"max_work({self._steps:_})"
+
     def __enter__(self) -> None:
         self._tokens.append(_allowed.set(self._steps))
 

@@ -5,6 +5,7 @@ The fingerprint in the file is compared with that of the result, so a damaged fi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import zlib
@@ -91,6 +92,13 @@ def load(
     except (OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         raise _damaged(target, str(error)) from error
     return vocabulary
+
+
+def is_saved(path: str) -> bool:
+    """Whether a file begins like one that guiderail saved."""
+    with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+    return False
 
 
 def _read(target: str) -> tuple[TokenTable, dict[str, Any]]:

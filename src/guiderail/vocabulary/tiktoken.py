@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from guiderail.errors import VocabularyError
+from guiderail.support.suggestions import suggestion
+from guiderail.support.texts import clipped
 from guiderail.vocabulary._ids import check_last
 from guiderail.vocabulary._library import choose_stops, not_read, require
 from guiderail.vocabulary._read import ReadTokenizer
@@ -20,11 +22,7 @@ def from_tiktoken(
     encoding: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None, verify: bool
 ) -> ReadTokenizer:
     if isinstance(encoding, str):
-        library = require("tiktoken")
-        try:
-            encoding = library.get_encoding(encoding)
-        except ValueError as error:
-            raise VocabularyError(f"tiktoken: {error}", code="unsupported-tokenizer") from error
+        encoding = _named(encoding)
     if not hasattr(encoding, "decode_single_token_bytes"):
         raise not_read(encoding, "a tiktoken.Encoding or the name of one")
     special = {text: int(encoding.encode_single_token(text)) for text in encoding.special_tokens_set}
@@ -49,6 +47,26 @@ def from_tiktoken(
         oracle=TiktokenDecoder(encoding),
         verify=verify,
     )
+
+
+def _named(name: str) -> Any:
+    """The encoding with a name, which tiktoken downloads at its first use."""
+    library = require("tiktoken")
+    known = library.list_encoding_names()
+    if name not in known:
+        try:
+            hint = f"that is a model, and its encoding is {library.encoding_name_for_model(name)!r}"
+        except KeyError:
+            hint = suggestion(name, known)
+        raise VocabularyError(f"tiktoken has no encoding {name!r}; {hint}", code="unsupported-tokenizer")
+    try:
+        return library.get_encoding(name)
+    except Exception as error:  # of tiktoken's or its HTTP client's: no network, a damaged file
+        raise VocabularyError(
+            f"tiktoken cannot load the encoding {name!r}: {type(error).__name__}: {clipped(str(error), 200)}; it "
+            "downloads a file at first use, and looks for it in the folder TIKTOKEN_CACHE_DIR",
+            code="bad-tokenizer-file",
+        ) from error
 
 
 class TiktokenEncoder:

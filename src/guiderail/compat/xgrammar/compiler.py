@@ -34,6 +34,9 @@ class CompiledGrammar:
         self._others: OrderedDict[tuple[int, ...], Guide] = OrderedDict()
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        return f"<CompiledGrammar of {self._grammar!r} for {self._tokenizer_info!r}>"
+
     def guide_of(self, stops: tuple[int, ...]) -> Guide:
         """The guide for texts with other stop tokens. An ordinary token among them is not matched as text.
 
@@ -133,6 +136,9 @@ class GrammarCompiler:
         self._info, self._limit, self._keep = tokenizer_info, cache_limit_bytes, bool(cache_enabled)
         self._known: OrderedDict[Recipe, CompiledGrammar] = OrderedDict()
         self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<GrammarCompiler for {self._info!r}, {len(self._known)} cached>"
 
     def _compile(self, recipe: Recipe, grammar: Grammar | None = None) -> CompiledGrammar:
         with self._lock:

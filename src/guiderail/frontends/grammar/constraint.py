@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint, _coerce
 from guiderail.constraints.places import in_python, placing
-from guiderail.constraints.reading import Partial, Reading, Unfinished
+from guiderail.constraints.reading import TEXT, Partial, Reading, Unfinished
 from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.grammar import productions
 from guiderail.frontends.grammar.build import names
@@ -333,6 +333,7 @@ class _GrammarReading:
     """Reads a string as itself, with its captures."""
 
     is_text = True
+    bounds = TEXT.bounds
 
     def __init__(self, constraint: GrammarConstraint) -> None:
         self._constraint = constraint

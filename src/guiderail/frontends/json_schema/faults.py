@@ -27,6 +27,7 @@ from guiderail.support.texts import clipped
 __all__ = ["Fault", "form_faults", "misspelt", "nearest_format", "nearest_keyword", "schemas_of"]
 
 _ALIKE = 0.78  # minimum of difflib's ratio: "emial" and "email" have 0.8
+_ALIKE_URI = 0.9  # likewise: "draft-7" and "draft-07" have 0.93
 _LONGER = 2  # characters
 _MOST = 100  # faults that are listed
 _VALIDATORS = {
@@ -96,7 +97,8 @@ def _nearest(word: str, known: tuple[str, ...]) -> str:
 
 
 def misspelt(contents: Any, dialect: str) -> Iterator[Fault]:
-    """Unknown keywords and formats that are nearly known ones, and keywords of other dialects."""
+    """Unknown keywords, formats and dialects that are nearly known ones, and keywords of other dialects."""
+    yield from _misspelt_dialect(contents, dialect)
     for schema, pointer in schemas_of(contents):
         for keyword, value in schema.items():
             if not isinstance(keyword, str):
@@ -112,6 +114,16 @@ def misspelt(contents: Any, dialect: str) -> Iterator[Fault]:
                 yield Fault(extended(pointer, keyword), f'"{keyword}" is not a keyword of {dialect}', meant)
             if keyword == "format" and isinstance(value, str) and (meant := nearest_format(value)):
                 yield Fault(f"{pointer}/format", f'"{value}" is not a known format', meant)
+
+
+def _misspelt_dialect(contents: Any, dialect: str) -> Iterator[Fault]:
+    from guiderail.frontends.json_schema.documents.references import METASCHEMAS, dialect_of
+
+    given = contents.get("$schema") if isinstance(contents, dict) else None
+    if isinstance(given, str) and dialect_of(given) is None:
+        found = get_close_matches(given, (*METASCHEMAS, *METASCHEMAS.values()), 1, _ALIKE_URI)
+        if found:
+            yield Fault("#/$schema", f'"{given}" is not a known dialect, so the schema is read as {dialect}', found[0])
 
 
 def form_faults(contents: Any, dialect: str) -> Iterator[Fault]:

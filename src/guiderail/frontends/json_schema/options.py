@@ -147,6 +147,14 @@ class SchemaOptions:
                 "whitespace must be a constraint, and applies to layout='free' only, e.g. whitespace=gr.regex(' ?')",
                 code="bad-schema-option",
             )
+        for name, usual, owner, fits in (
+            ("indent", 2, "layout='indented'", self.layout == "indented"),
+            ("block_depth", 8, "notation='yaml'", self.notation == "yaml"),
+        ):
+            if getattr(self, name) != usual and not fits:
+                raise CompileError(
+                    f"{name} applies to {owner} only; pass that, or leave {name} out", code="bad-schema-option"
+                )
         if isinstance(self.excludes, list):
             object.__setattr__(self, "excludes", tuple(self.excludes))
         if not isinstance(self.excludes, tuple) or not all(_is_text(text) for text in self.excludes):

@@ -18,6 +18,7 @@ class SchemaReading:
 
     notation: str
     is_text = False
+    bounds = "maxLength, maxItems, maximum"
 
     def read(self, text: str) -> Any:
         if self.notation != "json":

@@ -269,6 +269,10 @@ def _is_typing(kind: Any) -> bool:
     return known and not inspect.isroutine(kind)
 
 
+@overload
+def read(kind: type[T] | PythonType[T], text: str | bytes, **options: Any) -> T: ...
+@overload
+def read(kind: Any, text: str | bytes, **options: Any) -> Any: ...
 @checked
 def read(kind: Any, text: str | bytes, **options: Any) -> Any:
     """Reads a string as a value of a Python type.
@@ -293,6 +297,12 @@ def read(kind: Any, text: str | bytes, **options: Any) -> Any:
                 code="bad-schema-option",
             )
         return kind.read(text)
+    if isinstance(kind, Constraint | Mapping):
+        raise CompileError(
+            f"read takes a Python type, not {'a JSON Schema' if isinstance(kind, Mapping) else type(kind).__name__}; "
+            "matches(text) of a constraint checks a text, and json.loads(text) reads JSON",
+            code="type-unsupported",
+        )
     check_names("read", options, ("notation", "namespace"), code="bad-schema-option")
     node = _node(kind, options.get("namespace"))
     return _read(kind, node, _tree(text, options.get("notation", "json")))

@@ -19,6 +19,7 @@ class TypeReading:
 
     type: PythonType[Any]
     is_text = False
+    bounds = "max_length, ge, le"
 
     def read(self, text: str) -> Any:
         return self.type.read(text)

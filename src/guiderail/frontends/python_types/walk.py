@@ -14,6 +14,7 @@ from decimal import Decimal
 from enum import Enum, Flag
 from typing import Any, NoReturn, TypeVar
 
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.python_types import nodes, number_nodes
 from guiderail.frontends.python_types.bounds import Bounds, gather
@@ -95,7 +96,7 @@ _WRITTEN: dict[type[Any], str] = {
     list: "list[…]",
     tuple: "tuple[…]",
     set: "set[…]",
-    dict: "dict[…, …], or a TypedDict for given keys",
+    dict: "dict[…, …], a TypedDict for given keys, or gr.json_schema(…) for a schema",
 }
 _RUN_BY_PYDANTIC = ModelRules()
 _EXTRA_REFUSED = ("Never", "Self", "TypeGuard", "TypeIs", "Concatenate", "Unpack")
@@ -210,7 +211,9 @@ class Walker:
             why = "it has no value here; write out the type"
         if why is None:
             why = "is not a type whose values can be written; use a class, a typing construct or a function"
-            if type(kind) in _WRITTEN:
+            if isinstance(kind, Constraint):
+                why = "this is a constraint, not a type; for a string that follows it write Annotated[str, …]"
+            elif type(kind) in _WRITTEN:
                 why = f"this is a value of {type(kind).__name__}, not a type; write {_WRITTEN[type(kind)]}"
             elif type(kind).__module__ not in ("typing", "types", "typing_extensions"):
                 why = (

@@ -179,6 +179,9 @@ class ToolCallReader:
         if calls.reasoning == "open" and form.reasoning is not None:
             self._reasoning, self._step = [], self._thought
 
+    def __repr__(self) -> str:
+        return f"<ToolCallReader of the format {self._form.name!r}, {len(self._calls)} calls>"
+
     # -- for users -----------------------------------------------------------------------------------------------
     @checked
     def feed(self, chunk: str) -> list[ToolDelta]:

@@ -40,6 +40,7 @@ class CallsReading:
 
     calls: ToolCalls
     is_text = False
+    bounds = "parallel=False, or maxLength and maxItems in a tool's schema"
 
     def read(self, text: str) -> ToolText:
         return self.calls.parse(text)

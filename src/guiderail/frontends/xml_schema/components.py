@@ -40,6 +40,7 @@ from guiderail.frontends.xml_schema.simple_types import (
 )
 from guiderail.frontends.xml_schema.source import place_of
 from guiderail.support.callers import outside
+from guiderail.support.suggestions import suggestion
 from guiderail.support.work import spend
 
 __all__ = ["read_schema"]
@@ -104,9 +105,12 @@ class _Reader:
                 namespace = self.schema.namespaces.get(prefix, "") if colon else self.schema.target_namespace
                 full = f"{{{namespace}}}{local}" if namespace else local
             if full not in known or known[full].abstract:
-                shown = ", ".join(sorted(split_name(n)[1] for n in own)) or "none"
+                there = sorted(split_name(n)[1] for n in own)
                 problem = "is abstract" if full in known else "is not a global element"
-                raise XmlSchemaError(f"{name!r} {problem}; there are {shown}", code="xml-root")
+                hint = (
+                    f"there are {', '.join(there) or 'none'}" if full in known else suggestion(local, there or ["none"])
+                )
+                raise XmlSchemaError(f"{name!r} {problem}; {hint}", code="xml-root")
             found.append(known[full])
         return found
 

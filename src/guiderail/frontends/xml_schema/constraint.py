@@ -127,6 +127,7 @@ class _XmlReading:
 
     schema: XmlSchema
     is_text = False
+    bounds = "maxLength, maxOccurs"
 
     def read(self, text: str) -> Any:
         return self.schema.read(text)

@@ -81,6 +81,11 @@ class XmlSchemaOptions:
             raise CompileError("indent applies to layout='indented' only; pass that, too", code="bad-xml-option")
         for name in ("declaration", "xsi_types"):
             check_flag(name, getattr(self, name), code="bad-xml-option")
+        for name, usual in (("indent", 2), ("max_indented_depth", 8)):
+            if getattr(self, name) != usual and self.layout != "indented":
+                raise CompileError(
+                    f"{name} applies to layout='indented' only; pass that, or leave {name} out", code="bad-xml-option"
+                )
         names = self.wildcard_names
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise CompileError("wildcard_names takes a collection of names", code="bad-xml-option")

@@ -137,6 +137,12 @@ def _from_pretrained(place: str, device: str | None, context_length: int | None)
             "transformers model",
             code="missing-file",
         )
+    if Path(place).exists() and not (Path(place) / "config.json").is_file():
+        lacks = "this folder has no config.json" if Path(place).is_dir() else "this is a file, but not a .gguf file"
+        raise ModelError(
+            f"there is no model in {place!r}: {lacks}; pass a GGUF file, or the folder of a transformers model",
+            code="bad-model",
+        )
     try:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:

@@ -383,7 +383,9 @@ class _Tokenizer:
         model = self._model()
         if model is None or not model._finalizer.alive:
             raise VocabularyError(
-                "the model whose tokenizer this vocabulary uses was closed; load it again", code="no-encoder"
+                "the model whose tokenizer this vocabulary uses is gone: it was closed, or nothing refers to it any "
+                "more; load it again, and keep it while you use its vocabulary",
+                code="no-encoder",
             )
         return model.tokenize(text.decode(), special=special, start=add_bos)
 

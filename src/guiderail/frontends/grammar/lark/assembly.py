@@ -238,7 +238,8 @@ class Assembly:
 
     def part(self, name: str) -> Constraint:
         """What a declared terminal represents."""
-        what = self.rewritten.embedded.get(name) or self.constraints[name]
+        embedded = self.rewritten.embedded
+        what = embedded[name] if name in embedded else self.constraints[name]
         find = self.reference(())
         if isinstance(what, Bounded):
             assert self.rewritten.part_at is not None

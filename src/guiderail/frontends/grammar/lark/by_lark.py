@@ -11,7 +11,6 @@ from typing import Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
-from guiderail.frontends.grammar.analysis import meant
 from guiderail.frontends.grammar.lark.assembly import Assembly, LarkGrammar
 from guiderail.frontends.grammar.lark.bodies import Bodies
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Rewritten, rewrite
@@ -19,6 +18,7 @@ from guiderail.frontends.grammar.lark.notation import ImportFault, grammar_build
 from guiderail.frontends.grammar.lark.quick import Parts
 from guiderail.frontends.grammar.lark.terms import literal_text, regex_of
 from guiderail.frontends.grammar.lark.tokens import Token
+from guiderail.frontends.grammar.lark.wording import mixed_case, not_found, not_in_import, reworded
 from guiderail.frontends.grammar.nesting import Nesting
 from guiderail.frontends.grammar.syntax import Name, Rule
 from guiderail.support.numerals import is_digit_limit
@@ -30,7 +30,6 @@ from guiderail.support.work import spend
 __all__ = ["compiled", "read"]
 
 _COPIED = 700  # steps of each token of a terminal that is copied
-_UNDEFINED = re.compile(r"Rule '(\w+)' used but not defined \(in rule (\w+)\)")
 _UNEXPECTED = {
     '"': 'this string is never closed; add " before the end of the line',
     "'": "strings are written in double quotes",
@@ -212,9 +211,8 @@ class _LarkAssembly(Assembly):
                     f"{message} (line {line}, column {column} of an imported grammar)", code="lark-syntax"
                 )
             at = self.rewritten.place(_offset(self.rewritten.text, line, column))
-            return PatternError(
-                clipped(message, _LONGEST_WORDS), code="lark-syntax", source=self.source, span=(at, at + 1)
-            )
+            message, where = mixed_case(self.source, at) or (clipped(message, _LONGEST_WORDS), (at, at + 1))
+            return PatternError(message, code="lark-syntax", source=self.source, span=where)
         message = message or "Lark cannot read a text, a range or a pattern of this grammar"
         names = [a or b for a, b in _QUOTED.findall(message)]
         span = next((s for s in map(self.use, names) if s is not None), None)
@@ -223,18 +221,14 @@ class _LarkAssembly(Assembly):
             span = heads[-1] if heads else span
         for name, old in self.rewritten.renamed.items():
             message = message.replace(name, old)
-        if undefined := _UNDEFINED.fullmatch(message):
-            known = [s.name.text for s in self.statements if s.name is not None]
-            name, kind = undefined[1], "terminal" if undefined[1].isupper() else "rule"
-            message = (
-                self.imported(name) or f"there is no {kind} {name!r}, which {undefined[2]!r} uses{meant(name, known)}"
-            )
+        known = [s.name.text for s in self.statements if s.name is not None]
+        message = reworded(message, known, self.imported())
         return CompileError(clipped(message, _LONGEST_WORDS), code="lark-grammar", source=self.source, span=span)
 
     def not_found(self, error: OSError) -> CompileError:
         missing = str(error.filename or error)
         stem = os.path.splitext(os.path.basename(missing))[0]
-        return self.not_imported(f"the grammar {missing!r} to import was not found; pass its folder in imports", stem)
+        return self.not_imported(f"the grammar {missing!r} to import was not found; {not_found(stem)}", stem)
 
     def not_imported(self, message: str, stem: str | None = None) -> CompileError:
         """The error for a grammar that cannot be imported; ``stem``: its name in an import, else all imports count."""
@@ -248,19 +242,17 @@ class _LarkAssembly(Assembly):
         span = at[0] if len(at) == 1 or (at and stem) else None
         return CompileError(message, code="lark-import", source=self.source, span=span)
 
-    def imported(self, name: str) -> str | None:
-        """What to say of an undefined name that an import should have defined."""
+    def imported(self) -> dict[str, str]:
+        """What to say of names that an import should have defined."""
+        said = {}
         for statement in self.statements:
             words = [token.text for token in statement.tokens]
             if words[0] != "%import":
                 continue
             begin = words.index("(") if "(" in words else len(words) - (4 if "->" in words else 2)
-            bound = words[begin + 1 :: 2] if "(" in words else words[-1:]
-            if name in bound:
-                wanted = words[-3] if "->" in words else name
-                kind = "terminal" if wanted.isupper() else "rule"
-                return f"the grammar {''.join(words[1:begin])!r} has no {kind} {wanted!r} to import"
-        return None
+            for name in words[begin + 1 :: 2] if "(" in words else words[-1:]:
+                said[name] = not_in_import("".join(words[1:begin]), words[-3] if "->" in words else name)
+        return said
 
     # -- rules
     def expand(self, grammar: Any) -> tuple[dict[str, Rule], list[Any]]:

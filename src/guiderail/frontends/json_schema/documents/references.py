@@ -26,7 +26,7 @@ from guiderail.support.suggestions import resembling
 from guiderail.support.texts import shown
 from guiderail.support.work import spend
 
-__all__ = ["Document", "Node", "Scope", "dialect_of"]
+__all__ = ["METASCHEMAS", "Document", "Node", "Scope", "dialect_of"]
 
 _URIS: Final = {
     "json-schema.org/draft/2020-12/schema": "2020-12",
@@ -37,7 +37,7 @@ _URIS: Final = {
     "spec.openapis.org/oas/3.0/dialect/base": "openapi-3.0",
     "spec.openapis.org/oas/3.1/dialect/base": "2020-12",
 }
-_METASCHEMAS: Final = {
+METASCHEMAS: Final = {
     "2020-12": "https://json-schema.org/draft/2020-12/schema",
     "2019-09": "https://json-schema.org/draft/2019-09/schema",
     "draft-07": "http://json-schema.org/draft-07/schema#",
@@ -291,7 +291,7 @@ class Document:
                 raise SchemaError(
                     f"registry must be a referencing.Registry, not {type(registry).__name__}", code="bad-schema-option"
                 )
-            document = specification_with(_METASCHEMAS[self.dialect]).create_resource(self.contents)
+            document = specification_with(METASCHEMAS[self.dialect]).create_resource(self.contents)
             if not is_uri(self.options.base_uri):
                 raise SchemaError(f"base_uri must be a URI, not {self.options.base_uri!r}", code="bad-schema-option")
             with self.identified():
