@@ -132,8 +132,6 @@ class SchemaOptions:
         for name, (least, most) in _COUNTS.items():
             optional = name not in ("indent", "max_whitespace", "max_branches", "block_depth")
             check_integer(name, getattr(self, name), least, most, optional=optional, code="bad-schema-option")
-        if self.indent != _INDENT and self.layout != "indented":
-            raise CompileError("indent applies to layout='indented' only; pass that, too", code="bad-schema-option")
         if isinstance(self.separators, list):
             object.__setattr__(self, "separators", tuple(self.separators))
         if self.separators is not None and not _are_separators(self.separators):
@@ -148,7 +146,7 @@ class SchemaOptions:
                 code="bad-schema-option",
             )
         for name, usual, owner, fits in (
-            ("indent", 2, "layout='indented'", self.layout == "indented"),
+            ("indent", _INDENT, "layout='indented'", self.layout == "indented"),
             ("block_depth", 8, "notation='yaml'", self.notation == "yaml"),
         ):
             if getattr(self, name) != usual and not fits:

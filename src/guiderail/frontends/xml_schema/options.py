@@ -77,11 +77,9 @@ class XmlSchemaOptions:
         for name, (least, most) in _COUNTS.items():
             optional = name in _NULLABLE
             check_integer(name, getattr(self, name), least, most, optional=optional, code="bad-xml-option")
-        if self.indent != _INDENT and self.layout != "indented":
-            raise CompileError("indent applies to layout='indented' only; pass that, too", code="bad-xml-option")
         for name in ("declaration", "xsi_types"):
             check_flag(name, getattr(self, name), code="bad-xml-option")
-        for name, usual in (("indent", 2), ("max_indented_depth", 8)):
+        for name, usual in (("indent", _INDENT), ("max_indented_depth", 8)):
             if getattr(self, name) != usual and self.layout != "indented":
                 raise CompileError(
                     f"{name} applies to layout='indented' only; pass that, or leave {name} out", code="bad-xml-option"
