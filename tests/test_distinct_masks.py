@@ -135,6 +135,25 @@ def test_few_values_with_many_spellings(items: dict[str, Any], text: str, allowe
     assert matcher.least_tokens() is not None
 
 
+@pytest.mark.parametrize(
+    ("first", "items", "text", "last"),
+    [
+        ({"type": "string"}, {"type": "boolean"}, '["some text",true,false', "]"),
+        ({"type": "string"}, {"enum": ["a", "b"]}, '["some text","b","a"', "]"),
+        ({"type": "string"}, {"enum": ["a", "b"]}, '["a","b"', "]"),
+        ({"type": "string", "maxLength": 40}, {"enum": ["a", "b", 1]}, '["a",1,"b"', "]"),
+    ],
+)
+def test_few_values_after_one_of_many(first: dict[str, Any], items: dict[str, Any], text: str, last: str) -> None:
+    """Whatever the first item is, values are left for the second; so nothing is searched while it is written."""
+    schema = {"type": "array", "prefixItems": [first], "items": items, "minItems": 2, "uniqueItems": True}
+    constraint = gr.json_schema(schema, layout="compact")
+    matcher = gr.compile(constraint, byte_vocabulary(), max_step_work=50_000).matcher()
+    for byte in text.encode():
+        assert mask_of(matcher)[byte] and matcher.accept_token(byte)
+    assert bytes(byte for byte in range(256) if mask_of(matcher)[byte]).decode() == last
+
+
 def many_values(rng: random.Random, count: int) -> list[Any]:
     """Different values of all kinds that begin alike."""
     leaves: list[Any] = [*range(-20, 60), *(n / 4 for n in range(1, 40) if n % 4), *CONSTANTS[:8], True, False, None]

@@ -120,13 +120,23 @@ Id Json::distinct_node(Id body, u32 seen) {
   absorb(d, body, true);
   d.flags &= ~static_cast<u32>(kHasItem);
   if (has(body, kNullable)) d.flags |= kNullable;
-  if (has(body, kFiniteItem)) d.flags |= kSearch;
+  if (needs_finite(body)) d.flags |= kSearch;
   if (state.texts != 0) d.flags |= kExactStep;
   d.flags &= ~static_cast<u32>(kFiniteItem);
   d.shortest = node(body).shortest;
   d.longest = node(body).longest;
   const Id out = intern(d);
   return has(out, kDead) ? kEmpty : out;
+}
+
+bool Json::needs_finite(Id body) const {
+  for (; node(body).kind == Kind::Concat && has(body, kFiniteItem); body = node(body).tail()) {
+    const Id part = node(body).head();
+    const bool optional = node(part).kind == Kind::Repeat && node(part).min == 0;
+    if (!optional && has(part, kFiniteItem)) return true;
+  }
+  const bool optional = node(body).kind == Kind::Repeat && node(body).min == 0;
+  return !optional && has(body, kFiniteItem);
 }
 
 u32 Json::with_seen(u32 seen, u32 text) {

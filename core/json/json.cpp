@@ -32,7 +32,7 @@ Id Json::live_as(Id e) {
   switch (node(e).kind) {
     case Kind::Distinct: {
       const Id body = distinct_body(node(e));
-      return has(body, kFiniteItem) ? e : body;  // there is always another value
+      return needs_finite(body) ? e : body;  // there is always another value
     }
     case Kind::Twice: return distinct_body(node(e));  // a Twice exists only if some item can still come twice
     case Kind::Item: return item_rest(node(e));

@@ -103,6 +103,8 @@ class Json final : public Family {
   bool free_item(Id e) const;  // like free_key, for an item
   Id item_at(Id e, u32 text, u32 facts);
   Id distinct_node(Id body, u32 seen);
+  // Must items come that may have only finitely many values left? Those of an optional repetition need not.
+  bool needs_finite(Id body) const;
   void check_repeated_items(Id e) const;
   Id other_than(Id e, u32 seen);  // e without the spellings of the seen values
   u32 without_seen(u32 seen);

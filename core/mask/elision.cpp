@@ -248,7 +248,7 @@ Id Abstraction::item_alone(Id body, u32 seen) {
   const Node& h = node(head);
   switch (h.kind) {
     case Kind::Item: {
-      if (has(tail, kFiniteItem) && !nullable(tail)) return kEmpty;  // are enough values left?
+      if (!nullable(tail) && json_.needs_finite(tail)) return kEmpty;  // are enough values left?
       const Id text = item_rest(h);
       if (item_text(h) == 0 && nullable(text)) return kEmpty;
       return concat(item_text(h) == 0 ? json_.other_than(text, seen) : text, elide_items(tail));

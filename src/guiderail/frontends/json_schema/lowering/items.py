@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["lower_items"]
 
 _MOST_LABELS: Final = 32  # as many as the core keeps
+_MOST_COMPARED: Final = 32  # items of a tuple, each with those before it
 _MOST_COUNTED: Final = 1_000  # values that items are counted for, next to what the list contains
 _Counts = tuple[int, ...]
 _State = tuple[int, _Counts]
@@ -56,9 +57,9 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
     if unique and (cell.contains or low > 1) and lowering.emptiness.array(cell):
         return b.EMPTY
     if cell.contains:
-        inside = _Counted(lowering, cell, (low, high), item).lower(frame, plain.last, before)
+        inside = _Counted(lowering, cell, (low, high), item).lower(frame, plain.is_left, before)
     else:
-        inside = _plain(lowering, cell, frame, lambda term: item(term, plain.last(term, before)), low, high)
+        inside = _plain(lowering, cell, frame, lambda term, taken: item(term, plain.is_left(term, taken)), low, high)
     if cell.repeated:
         return b.twice(inside)
     if not unique or inside == b.EMPTY:
@@ -75,15 +76,15 @@ class _Items:
     def __init__(self, lowering: Lowering, level: int, unique: bool) -> None:
         self.lowering, self.level, self.unique = lowering, level, unique
 
-    def last(self, term: Term, taken: int) -> bool:
-        """Whether items differ, and there are certainly more values than some number."""
+    def is_left(self, term: Term, taken: int) -> bool:
+        """Whether items differ, and there are certainly more values than were taken."""
         return self.unique and self.lowering.abundance.term(term, self.level, taken)
 
     def item(self, term: Term, is_left: bool) -> int:
         handle = self.lowering.term(term, self.level)
         if not self.unique or handle == self.lowering.builder.EMPTY:
             return handle
-        return self.lowering.builder.item(handle, 2 if self.last(term, ENDLESS) else is_left)
+        return self.lowering.builder.item(handle, 2 if self.is_left(term, ENDLESS) else is_left)
 
 
 def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
@@ -116,40 +117,58 @@ def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
 
 
 def _plain(
-    lowering: Lowering, cell: ArrayCell, frame: Frame, item: Callable[[Term], int], low: int, high: int | None
+    lowering: Lowering, cell: ArrayCell, frame: Frame, item: Callable[[Term, int], int], low: int, high: int | None
 ) -> int:
-    """First items one by one, then a loop."""
+    """First items one by one, then a loop.
+
+    Args:
+        item: the expression of an item, given how many items before it may have values that it may have, too.
+    """
     b, comma = lowering.builder, frame.comma
     empty = b.EMPTY
     first: list[int] = []
-    for term in cell.prefix if high is None else cell.prefix[:high]:
-        handle = item(term)
+    for at, term in enumerate(cell.prefix if high is None else cell.prefix[:high]):
+        handle = item(term, _rivals(lowering, cell, at, term))
         if handle == empty:
             high = len(first)
             break
         first.append(handle)
     count = len(first)
-    rest = empty
+    needed = max(low - count, 0)
+    must = may = empty
     if high is None or high > count:
-        rest = item(cell.rest)
-        if rest == empty:
+        rivals = _rivals(lowering, cell, count, cell.rest)
+        # Values are left for those that must come, whatever else may come after them.
+        may = item(cell.rest, PLENTY if high is None else min(PLENTY, rivals + high - count - 1))
+        must = item(cell.rest, min(PLENTY, rivals + needed - 1)) if needed else may
+        if may == empty:
             high = count
     if high is not None and high < low:
         return empty
     if count == 0:
         if high == 0:
             return b.EPSILON
-        more = b.repeat(b.concat([comma, rest]), max(low - 1, 0), -1 if high is None else high - 1)
-        some = b.concat([rest, more])
+        most = -1 if high is None else high - max(needed, 1)
+        more = b.repeat(b.concat([comma, may]), 0, most)
+        some = b.concat([must, b.repeat(b.concat([comma, must]), max(needed - 1, 0), max(needed - 1, 0)), more])
         return some if low else b.union([b.EPSILON, some])
     tail = b.EPSILON
     if high is None or high > count:
-        tail = b.repeat(b.concat([comma, rest]), max(low - count, 0), -1 if high is None else high - count)
+        more = b.repeat(b.concat([comma, may]), 0, -1 if high is None else high - count - needed)
+        tail = b.concat([b.repeat(b.concat([comma, must]), needed, needed), more])
     for i in reversed(range(count)):
         tail = b.concat([comma, first[i], tail] if i else [first[i], tail])
         if i >= low:
             tail = b.union([b.EPSILON, tail])
     return tail
+
+
+def _rivals(lowering: Lowering, cell: ArrayCell, at: int, term: Term) -> int:
+    """How many of the items before a place, among the first, may have a value that is one of these."""
+    if not cell.unique or at > _MOST_COMPARED:
+        return at
+    algebra = lowering.algebra
+    return sum(not algebra.emptiness.term(algebra.both(term, other)) for other in cell.prefix[:at])
 
 
 class _Counted:
@@ -159,18 +178,18 @@ class _Counted:
         self.lowering, self.cell, self.item = lowering, cell, item
         self.algebra, self.counters = lowering.algebra, cell.contains
         self.low, self.high = bounds
-        self.last = max(1, len(cell.prefix), self.low, self.high or 0, max(c.start for c in cell.contains))
+        self.settled = max(1, len(cell.prefix), self.low, self.high or 0, max(c.start for c in cell.contains))
 
-    def lower(self, frame: Frame, last: Callable[[Term, int], bool], before: int) -> int:
+    def lower(self, frame: Frame, is_left: Callable[[Term, int], bool], before: int) -> int:
         """The expression between the brackets.
 
         Args:
             frame: punctuation.
-            last: whether items differ, and there are certainly more values than some number.
+            is_left: whether items differ, and there are certainly more values than some number.
             before: the number of items that may come before another.
         """
         b = self.lowering.builder
-        moves = self._moves(last, before)
+        moves = self._moves(is_left, before)
         done: dict[_State, int] = {}
         for state in sorted(moves, key=lambda s: (s[0], sum(s[1])), reverse=True):
             at, counts = state
@@ -179,9 +198,9 @@ class _Counted:
             loop = b.EMPTY
             # Where one way on certainly remains, it does not matter whether the others do.
             on = [items for after, items in moves[state].items() if after != state and done[after] != b.EMPTY]
-            goes_on = any(is_left for items in on for _, is_left in items)
+            goes_on = any(left for items in on for _, left in items)
             for after, items in moves[state].items():
-                handle = b.union([self.item(term, is_left or goes_on) for term, is_left in items])
+                handle = b.union([self.item(term, left or goes_on) for term, left in items])
                 step = handle if at == 0 else b.concat([frame.comma, handle])
                 if after == state:
                     loop = step
@@ -195,7 +214,7 @@ class _Counted:
     def _start(self) -> _State:
         return 0, (0,) * len(self.counters)
 
-    def _moves(self, last: Callable[[Term, int], bool], before: int) -> dict[_State, _Moves]:
+    def _moves(self, is_left: Callable[[Term, int], bool], before: int) -> dict[_State, _Moves]:
         # If distinct values might run out, none is used uncounted: so those that are counted are left.
         apart = [c.max is not None or (self.cell.unique and self._runs_out(c, before)) for c in self.counters]
         known = {self._start}
@@ -205,8 +224,8 @@ class _Counted:
             state = waiting.pop()
             found = moves[state] = _Moves()
             for after, term, taken in self._steps(state, apart):
-                is_left = last(term, min([before, *taken]))
-                found.setdefault(after, []).append((term, is_left))
+                left = is_left(term, min([before, *taken]))
+                found.setdefault(after, []).append((term, left))
                 if after not in known:
                     known.add(after)
                     waiting.append(after)
@@ -249,7 +268,7 @@ class _Counted:
             ways = more if last else [way for way in more if not self.algebra.emptiness.term(way[0])]
         for term, after, taken in ways:
             if self.item(term, False) != self.lowering.builder.EMPTY:
-                yield (min(at + 1, self.last), after), term, taken
+                yield (min(at + 1, self.settled), after), term, taken
 
     def _limit(self, states: int) -> None:
         most = self.lowering.document.options.max_branches
