@@ -324,3 +324,9 @@ def test_the_texts_of_json_schema_and_of_lark() -> None:
     assert schema.matches('"2024-01-31"') and not schema.matches('"2024-0131"')
     grammar = gr.grammar("start: TEXT+\nTEXT: /(['\"]).*?\\1/", "lark")
     assert grammar.matches("'a'\"b'\"") and not grammar.matches("'a\"")
+
+
+def test_canonical_spelling_of_captures_is_refused(deepseek: gr.Vocabulary) -> None:
+    with pytest.raises(gr.CompileError, match="leave canonical out") as caught:
+        gr.compile(gr.regex(r"(\w+)-\1"), deepseek, canonical=True)
+    assert caught.value.code == "not-regular"

@@ -1,6 +1,7 @@
 // Guides of texts in canonical spelling.
 #include <cstring>
 
+#include "captures/captures.hpp"
 #include "run/canonical.hpp"
 #include "run/mask_making.hpp"
 
@@ -11,6 +12,13 @@ void Guide::require(std::shared_ptr<Spelling> spelling) {
     throw Error("program-bound", "this spelling was made for another vocabulary");
   spelling_ = std::move(spelling);
   const std::shared_ptr<Program> program = this->program();
+  {
+    Program::Lock lock(*program);
+    if (Captures::of(program->arena()).used())
+      throw Error("not-regular",
+                  "canonical spelling is not decided for a backreference to a group of more than 64 texts; leave "
+                  "canonical out, or write out the possible texts");
+  }
   if (const Position start{root_}; !canonical_texts(*program).completes(*this, start.state, start.spelled))
     throw Error(
         "unsatisfiable",

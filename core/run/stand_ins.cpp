@@ -70,7 +70,6 @@ StandIns::StandIns(Arena& arena) : arena_(arena) {
   Json* json = Json::of(arena).used() ? &Json::of(arena) : nullptr;
   std::unordered_set<u32> sets, raw, edges;
   std::vector<ByteSet> leaves;
-  bool captures = false;
   for (u32 i = 0; i < arena.finalized_count(); ++i) {
     const Node& n = std::as_const(arena).node(Id{i});
     both_ways_ = both_ways_ || !only_adds(n.kind);
@@ -90,12 +89,12 @@ StandIns::StandIns(Arena& arena) : arena_(arena) {
           leaves.push_back(one);
         }
         break;
-      case Kind::Capture: captures = true; break;
       case Kind::Members: both_ways_ = both_ways_ || json->table(json->state(members_state(n)).table).vote; break;
       default: break;
     }
   }
   for (const ByteSet& leaf : leaves) note(leaf, both_ways_);
+  if (!json) return;
   const auto alone = [&](std::string_view characters) {
     for (char c : characters) {
       ByteSet one;
@@ -103,8 +102,6 @@ StandIns::StandIns(Arena& arena) : arena_(arena) {
       note(one, true);
     }
   };
-  for (char c = 0x20; captures && c < 0x7F; ++c) alone({&c, 1});  // any character may be recalled
-  if (!json) return;
   alone(kParts);
   each_name(*json, arena, [&](const std::string& name) { alone(name); });
 }
