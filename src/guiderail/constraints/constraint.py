@@ -26,7 +26,7 @@ from guiderail.constraints.reading import TEXT, Reading
 from guiderail.constraints.sharing import RECURRING, each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
-from guiderail.support.options import check_flag, check_integer
+from guiderail.support.options import MOST_COUNT, check_bounds, check_flag, check_integer
 from guiderail.support.other_names import CONSTRAINT, TRUTH, as_part, unknown_attributes
 from guiderail.support.texts import clipped, shown, utf8
 
@@ -141,7 +141,7 @@ class Constraint:
         Raises:
             CompileError: ``bad-bound``: ``characters`` is negative or not an integer.
         """
-        check_integer("limited_to", characters, 0, _MOST_COUNT)
+        check_integer("limited_to", characters, 0, MOST_COUNT)
         return self & Repetition(AnyText(characters=True), 0, characters)
 
     # -- use without a vocabulary --------------------------------------------------------------------------------
@@ -213,16 +213,8 @@ def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Cons
     return tuple(flat)
 
 
-def _check_bounds(name: str, min: int, max: int | None) -> None:
-    check_integer("min", min, 0, _MOST_COUNT)
-    check_integer("max", max, 0, _MOST_COUNT, optional=True)
-    if max is not None and max < min:
-        raise CompileError(f"{name}: max ({max}) is below min ({min})", code="bad-bound")
-
-
 EVERY_CHARACTER = _core.CharSet([(0, 0x10FFFF)])
 _SHORT = 1024  # nodes with fewer parts become part of the node around them
-_MOST_COUNT = 2**32 - 2  # counts have 32 bits in the core; the last value means "without bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,7 +514,7 @@ def repeat(item: Constraint | str, min: int = 0, max: int | None = None) -> Cons
     Raises:
         CompileError: a bound is negative or not an integer, or ``max`` is below ``min``.
     """
-    _check_bounds("repeat", min, max)
+    check_bounds("repeat", min, max)
     return Repetition(_coerce(item), min, max)
 
 
@@ -542,7 +534,7 @@ def separated_by(
     Raises:
         CompileError: a bound is negative or not an integer, or ``max`` is below ``min``.
     """
-    _check_bounds("separated_by", min, max)
+    check_bounds("separated_by", min, max)
     check_flag("trailing", trailing, code="bad-option")
     return SeparatedBy(_coerce(item), _coerce(separator), min, max, trailing)
 

@@ -10,7 +10,9 @@ from guiderail.errors import CompileError, GuiderailError
 from guiderail.support.other_names import instead
 from guiderail.support.texts import shown
 
-__all__ = ["check_choice", "check_flag", "check_integer", "check_names", "is_real"]
+__all__ = ["MOST_COUNT", "check_bounds", "check_choice", "check_flag", "check_integer", "check_names", "is_real"]
+
+MOST_COUNT = 2**32 - 2  # counts have 32 bits in the core; the last value means "without bound"
 
 
 def check_integer(
@@ -46,6 +48,18 @@ def check_integer(
         bounds = f", {least:,} or more" if most is None else f" from {least:,} to {most:,}"
         meant = f" ({meaning})" if meaning else ""
         raise error(f"{name} must be an integer{bounds}{meant}{', or None' * optional}, not {shown(value)}", code=code)
+
+
+def check_bounds(name: str, min: int, max: int | None) -> None:
+    """Checks the least and the largest number of repetitions that ``name`` takes; ``max`` may be None.
+
+    Raises:
+        CompileError: ``bad-bound``: one is not a count, or ``max`` is below ``min``.
+    """
+    check_integer("min", min, 0, MOST_COUNT)
+    check_integer("max", max, 0, MOST_COUNT, optional=True)
+    if max is not None and max < min:
+        raise CompileError(f"{name}: max ({max}) is below min ({min})", code="bad-bound")
 
 
 def check_flag(name: str, value: object, *, error: type[GuiderailError] = CompileError, code: str) -> None:
