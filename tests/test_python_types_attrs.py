@@ -16,6 +16,7 @@ NUMBERS: list[Any] = [-1, 0, 1, 2, 3, 5, 10]
 TEXTS: list[Any] = ["", "a", "ab", "aab", "xaab", "B", "abc", "é", "\n", "a\n"]
 LISTS: list[Any] = [[], [1], [1, 2], [1, 2, 3]]
 FIELDS: list[tuple[Any, Any, list[Any]]] = [
+    (str, validators.matches_re(r"(.?)\1"), TEXTS),
     (int, validators.gt(1), NUMBERS),
     (int, validators.ge(1), NUMBERS),
     (float, validators.lt(2.5), NUMBERS),
@@ -40,7 +41,7 @@ FIELDS: list[tuple[Any, Any, list[Any]]] = [
 ]
 CODE: list[tuple[Any, Any, list[Any]]] = [
     (str, validators.matches_re("a+b", func=re.match), TEXTS),
-    (str, validators.matches_re(r"(.?)\1"), TEXTS),
+    (str, validators.matches_re(r"(.)+\1"), TEXTS),
     (str, validators.in_("aab"), TEXTS),
     (int, validators.not_(validators.gt(1)), NUMBERS),
     (int, validators.or_(validators.gt(3), validators.lt(1)), NUMBERS),

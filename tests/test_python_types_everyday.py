@@ -424,7 +424,7 @@ def test_errors_name_the_member() -> None:
 
     class Patterned(BaseModel):
         model_config = ConfigDict(regex_engine="python-re")
-        text: str = Field(pattern=r"(?P<a>.)(?P=a)*")
+        text: str = Field(pattern=r"(?P<a>.)+(?P=a)*")
 
     def tool(*many: SecretStr, other: Annotated[str, AfterValidator(str.strip), Field(ge=3)]) -> None: ...
 

@@ -218,7 +218,7 @@ def test_text_is_no_constraint():
     ("body", "code", "param"),
     [
         ({"structured_outputs": {"regex": "(a"}}, "regex-unterminated-group", "structured_outputs.regex"),
-        ({"structured_outputs": {"regex": r"(a+)\1"}}, None, "structured_outputs.regex"),
+        ({"structured_outputs": {"regex": r"(a+)+\1"}}, None, "structured_outputs.regex"),
         ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "several-constraints", "structured_outputs"),
         ({"structured_outputs": {}}, "invalid-request", "structured_outputs"),
         ({"structured_outputs": {"choice": []}}, "bad-choice", "structured_outputs.choice"),
