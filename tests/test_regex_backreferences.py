@@ -57,6 +57,14 @@ TABLE = {
     "many, used in one alternative": (r"([a-z]+)(?:=\1|!)", "ecma", ["ab=ab", "ab!"], ["ab=a"]),
     "many, repeated": (r"([a-z]+)(?:,\1)*", "python", ["ab", "ab,ab,ab"], ["ab,b"]),
     "few, but many together": (r"(\d)(\d)(\d)\3\2\1", "python", ["123321"], ["123123"]),
+    "an atomic group as JavaScript writes it": (r"(?=(a+))\1b", "ecma", ["ab", "aab"], ["b", "aa"]),
+    "an atomic group that takes its first match": (r"(?=(a|ab))\1(c|bd)", "ecma", ["ac", "abd"], ["abc"]),
+    "atomic groups in each iteration": (
+        r"(?:(?=([a-z]*))\1-(?=(\d+))\2;)*",
+        "ecma",
+        ["ab-12;c-3;", "-1;"],
+        ["ab-;", "ab12;"],
+    ),
     "a word twice": (r".*\b(\w+)\s+\1\b.*", "python", ["say it it again"], ["say it at", "bit it"]),
     "a date without or with hyphens": (r"\d{4}(-?)\d\d\1\d\d", "ecma", ["2024-01-31", "20240131"], ["2024-0131"]),
 }
@@ -80,7 +88,8 @@ def test_backreferences_are_followed(name: str) -> None:
         (r"(a+)+\1", "python", "ends before this place"),
         (r"((a+)b)\1\2", "python", "contains another group"),
         (r"(?i)(a+)\1", "python", "case of their letters"),
-        (r"(?=(a|b))\1", "python", "inside a look-around"),
+        (r"(?=(a|b))c?\1", "python", "inside a look-around"),
+        (r"(?=(a|b))\1\1", "python", "inside a look-around"),
         (r"(?<=(a|b)\1)c", "ecma", "inside a look-around"),
         (r"(?>(a|b))\1", "python", "inside an atomic group"),
         (r"(?:(a)|b)+\1", "python", "in one iteration and not in the next"),
@@ -330,3 +339,12 @@ def test_canonical_spelling_of_captures_is_refused(deepseek: gr.Vocabulary) -> N
     with pytest.raises(gr.CompileError, match="leave canonical out") as caught:
         gr.compile(gr.regex(r"(\w+)-\1"), deepseek, canonical=True)
     assert caught.value.code == "not-regular"
+
+
+@pytest.mark.parametrize("pattern", [r"^(?=(a|(?:ab)+)+)\1b", r"^(?=(a+|ab)*)\1b$", r"^(?=.*x)(\w+)-\1$"])
+def test_what_is_refused_while_it_is_lowered_has_a_place_in_a_schema(pattern: str) -> None:
+    schema = {"properties": {"a": {"type": "string", "pattern": pattern}}}
+    with pytest.raises(gr.SchemaError) as caught:
+        gr.json_schema(schema).program()
+    assert caught.value.code.startswith("regex-") and caught.value.pointer == "#/properties/a/pattern"
+    assert gr.json_schema(schema, on_unsupported="ignore").matches('{"a": "anything"}')

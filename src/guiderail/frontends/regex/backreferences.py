@@ -10,6 +10,8 @@ refers to it stand in one sequence, without assertions in between: a capture.
 
     <(\\w+)>.*</\\1>   →   "<" capture(\\w+, ">" .* "</" recall) ">"
 
+``(?=(X))\\1`` is an atomic group, which has no other notation in JavaScript.
+
 A node is rewritten for each state of the memory that it may begin in, and its results are kept by the state that they
 end in. A repetition starts each iteration without the texts of its own groups. That is what ECMAScript does; Python
 keeps them, and patterns for which this makes a difference are refused.
@@ -224,6 +226,13 @@ class _Writer:
         self.open.difference_update(numbers)
         return {after: Capture(node.label, group, made, node.start, node.end) for after, made in ways.items()}
 
+    def _is_atomic(self, look: Node, then: Node) -> bool:
+        """Whether two items are ``(?=(X))\\1``, which is how JavaScript writes ``(?>X)``."""
+        if not isinstance(look, Look) or look.behind or look.negative or not isinstance(then, Reference):
+            return False
+        numbers = self.captures.get(id(look.item), [])
+        return then.group in numbers and self._uses(numbers) == [then] and not self.within[id(look.item)][1]
+
     def _recall(self, node: Reference) -> Node:
         if type(node.literal("k")) is not Lit:
             self.refuse(node, "its group has many texts, and the case of their letters does not count here")
@@ -237,6 +246,12 @@ class _Writer:
         i = 0
         while i < len(items):
             item, i = items[i], i + 1
+            if i < len(items) and self._is_atomic(item, items[i]):
+                assert isinstance(item, Look)
+                item = Atomic(item.item, item.start, items[i].end)
+                self.within[id(item)] = frozenset(), frozenset()  # nothing else refers to its group
+                self.parser.atomics += 1
+                i += 1
             numbers = self.captures.get(id(item), [])
             after = items[i:]
             uses = [k for k, one in enumerate(after) if self.within[id(one)][1].intersection(numbers)]

@@ -23,6 +23,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from guiderail import _core
 from guiderail.errors import PatternError
 from guiderail.frontends.regex import Regex, regex
 from guiderail.frontends.regex.facts import Facts
@@ -51,6 +52,13 @@ def read_pattern(pattern: str) -> Regex:
         PatternError: no reading understands the pattern, or no automaton can do it; ``span`` says where.
         LimitError: groups nest deeper than 250.
     """
+    made = _read(pattern)
+    if made._parsed.atomics or made._parsed.recalled:
+        made._lower(_core.Builder())  # what is refused only then is refused here, where its place is known
+    return made
+
+
+def _read(pattern: str) -> Regex:
     try:
         return regex(pattern, dialect="ecma", flags="u", mode="search")
     except PatternError as error:
