@@ -130,13 +130,13 @@ Id Json::distinct_node(Id body, u32 seen) {
 }
 
 bool Json::needs_finite(Id body) const {
-  for (; node(body).kind == Kind::Concat && has(body, kFiniteItem); body = node(body).tail()) {
-    const Id part = node(body).head();
+  const auto finite = [this](Id part) {
     const bool optional = node(part).kind == Kind::Repeat && node(part).min == 0;
-    if (!optional && has(part, kFiniteItem)) return true;
-  }
-  const bool optional = node(body).kind == Kind::Repeat && node(body).min == 0;
-  return !optional && has(body, kFiniteItem);
+    return !optional && has(part, kFiniteItem);
+  };
+  for (; node(body).kind == Kind::Concat && has(body, kFiniteItem); body = node(body).tail())
+    if (finite(node(body).head())) return true;
+  return finite(body);
 }
 
 u32 Json::with_seen(u32 seen, u32 text) {

@@ -62,12 +62,10 @@ def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:
     Raises:
         PatternError: an atomic group, a repeated assertion, or a backreference beside one cannot be expressed.
     """
-    if parsed.recalled is None:
-        return _lower(parsed, b, source, search)
     try:
         return _lower(parsed, b, source, search)
     except CompileError as error:
-        if error.code != "not-regular":
+        if parsed.recalled is None or error.code != "not-regular":
             raise
         raise PatternError(error.message, code="regex-backreference", source=source, span=parsed.recalled) from None
 
