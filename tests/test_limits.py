@@ -17,6 +17,7 @@ from core_support import mask_of, plain
 from guiderail import CompileError, GuiderailError, LimitError
 from guiderail.constraints.program import build_program
 from guiderail.support.nesting import MOST_PARTS, is_plain_json
+from guiderail.support.work import spent
 
 WORDS = [
     "ab",
@@ -189,13 +190,13 @@ def test_a_choice_of_100_000_strings() -> None:
     generate(gr.compile(constraint, VOCABULARY, cache=False))
 
 
-def test_a_choice_of_10_000_strings_compiles_in_milliseconds() -> None:
+def test_a_choice_of_10_000_strings_costs_little_work() -> None:
     options = [f"item number {i * 7919 % 1_000_003}" for i in range(10_000)]
     constraint = gr.choice(options)
     build_program(constraint)
-    start = time.process_time()
+    before = spent()
     build_program(constraint)
-    assert time.process_time() - start < 0.25
+    assert spent() - before < 500_000
 
 
 def test_substrings_of_a_megabyte() -> None:

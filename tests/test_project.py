@@ -58,10 +58,9 @@ def test_import_is_light() -> None:
     assert loaded == "[]"
 
 
-def test_import_is_fast() -> None:
-    """The least CPU time of five, because the machine may be busy."""
-    code = "import time; t = time.process_time(); import guiderail; print(time.process_time() - t)"
-    assert min(float(fresh(code)) for _ in range(5)) < 0.15
+def test_import_loads_few_modules() -> None:
+    """``benchmarks/import_time.py`` measures how long it takes; each module takes its part."""
+    assert int(fresh("before = len(sys.modules)\nimport guiderail\nprint(len(sys.modules) - before)")) < 40
 
 
 @pytest.mark.parametrize(
