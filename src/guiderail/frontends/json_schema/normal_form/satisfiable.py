@@ -243,7 +243,7 @@ class Emptiness:
 
     def _object(self, cell: ObjectCell) -> bool:
         if isinstance(cell, Vote):
-            return not self._some(ANY_OBJECT, [(cell.formula, True)], [])
+            return not self._some(ANY_OBJECT, [(cell.formula, True)], [], _Search())
         spend(20)
         required = cell.required
         if cell.max is not None and max(cell.min, len(required)) > cell.max:
@@ -281,6 +281,7 @@ class Emptiness:
         cell: ObjectCell,
         goals: list[tuple[Formula, bool]],
         choices: list[tuple[Formula, bool]],
+        search: _Search,
     ) -> bool:
         """Whether some object is in a cell and meets all goals. The first one found ends the search.
 
@@ -288,6 +289,7 @@ class Emptiness:
             cell: not a vote, and not empty.
             goals: formulas, each with whether it must hold.
             choices: goals that can be met in several ways, considered when there are no others left.
+            search: what it has learned so far.
         """
         algebra = self.algebra
         fails: list[ObjectCell] = []
@@ -314,20 +316,41 @@ class Emptiness:
         spend(100)
         if self._deepest is not None and self._votes > _MOST_STEPS:
             raise Undecided
-        # still open: cells that must not hold, then choices, one at a time
-        for i, other in enumerate(fails):
-            if told_apart(cell, other):
-                continue
-            later: list[tuple[Formula, bool]] = [(more, False) for more in fails[i + 1 :]]
-            for piece in algebra._not_object(other):
-                both = algebra._and_object(cell, piece)
-                if both is not None and not self.object(both) and self._some(both, list(later), list(choices)):
-                    return True
+        blame = search.blame
+        key = cell.key(), frozenset(choices), frozenset(fails)
+        if key in search.dead:
             return False
-        if not choices:
-            return True
-        formula, wanted = choices[-1]
-        return any(self._some(cell, way, choices[:-1]) for way in _ways(formula, wanted))
+        while choices or fails:
+            # Choices first: the cells that they add tell most of those apart that must not hold.
+            spend(len(choices) or len(fails))
+            if choices:
+                choice = max(choices, key=lambda choice: blame.get(choice[0], 0))
+                choices.remove(choice)
+                formula, wanted = choice
+            else:
+                formula, wanted = max(fails, key=lambda fail: blame.get(fail, 0)), False
+                fails.remove(formula)
+            if self._is_met(cell, formula, wanted):
+                continue
+            before = self._votes
+            others: list[tuple[Formula, bool]] = [(other, False) for other in fails]
+            for way in _ways(self.algebra, formula, wanted):
+                if self._some(cell, others + way, list(choices), search):
+                    return True
+            if self._votes == before:
+                blame[formula] = blame.get(formula, 0) + 1
+            search.dead.add(key)
+            return False
+        return True
+
+    def _is_met(self, cell: ObjectCell, formula: Formula, wanted: bool) -> bool:
+        """Whether all objects of a cell plainly meet a goal."""
+        if isinstance(formula, ObjectCell):
+            return not wanted and told_apart(cell, formula)
+        parts = [part for part in formula.parts if isinstance(part, ObjectCell)]
+        if formula.op == "any" and wanted:
+            return any(self.algebra._and_object(cell, part) is cell for part in parts)
+        return formula.op == "all" and not wanted and any(told_apart(cell, part) for part in parts)
 
     def _discharge(
         self, due: _Due, index: int, chosen: dict[str, Term], fresh: tuple[tuple[Strings, Term], ...]
@@ -401,6 +424,21 @@ class Emptiness:
         return not self.keys(keys) and not self.term(term)
 
 
+class _Search:
+    """A search for an object that meets all goals.
+
+    Attributes:
+        blame: by goal, how often no way to meet it was possible. Those most to blame are tried first.
+        dead: cells with goals that they cannot meet.
+    """
+
+    __slots__ = ("blame", "dead")
+
+    def __init__(self) -> None:
+        self.blame: dict[Formula, int] = {}
+        self.dead: set[tuple[object, ...]] = set()
+
+
 class _Due:
     """An object with obligations while a way to meet them is searched for; what is known of each, by its index."""
 
@@ -419,9 +457,12 @@ _MOST_STEPS: Final = 500  # choices tried for the obligations of one object
 _MOST_COUNTED: Final = 4_096  # items
 
 
-def _ways(formula: Formula, wanted: bool) -> Iterator[list[tuple[Formula, bool]]]:
+def _ways(algebra: Algebra, formula: Formula, wanted: bool) -> Iterator[list[tuple[Formula, bool]]]:
     """The ways to make a formula hold, or fail, if there are several."""
-    assert isinstance(formula, Mix)
+    if isinstance(formula, ObjectCell):
+        for piece in algebra._not_object(formula):
+            yield [(piece, True)]
+        return
     parts = formula.parts
     if formula.op != "one":
         for part in parts:
