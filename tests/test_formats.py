@@ -6,8 +6,11 @@ import datetime
 import random
 import unicodedata
 
+import numpy as np
 import pytest
 
+import guiderail as gr
+from core_support import byte_vocabulary, mask_of
 from guiderail import _core
 from guiderail.constraints.program import Program
 from guiderail.errors import PatternError
@@ -185,6 +188,17 @@ def test_strings_of_a_format(name):
     assert not strings.is_empty() and not (~strings).is_empty()
     if strings.is_exact():
         assert all((~strings).contains(text) for text in bad)
+
+
+@pytest.mark.parametrize("name", ["email", "idn-email"])
+def test_a_format_beside_a_pattern(name):
+    """Once the domain has begun, no `@` can come, so nothing else that the pattern would need one for can either."""
+    schema = {"type": "string", "format": name, "pattern": "@example\\.com$"}
+    matcher = gr.compile(gr.json_schema(schema), byte_vocabulary(), cache=False).matcher()
+    assert matcher.accept_string('"a.b@')
+    for byte in b'example.com"':
+        assert np.flatnonzero(mask_of(matcher)).tolist() == [byte]
+        assert matcher.accept_token(byte)
 
 
 def test_what_the_narrow_sides_leave_out(accepts):

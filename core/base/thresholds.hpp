@@ -33,10 +33,12 @@ inline constexpr u32 kLiveWait = 16;               // crossover: characters by w
 inline constexpr u32 kLiveAlone = 32;              // crossover: states for each condition, then two orders take turns
 inline constexpr u32 kLiveConditions = 6;          // crossover: conditions at once from which the thorough one begins
 inline constexpr std::size_t kLiveLengths = 1024;  // limit: states of a search for the length of some match
-inline constexpr u32 kLiveEager = 2;    // crossover: weight of what is left beside what was read, in a thorough search
-inline constexpr u32 kLiveParts = 256;  // limit: expressions examined for an estimate of the rest
-inline constexpr u32 kFewEscaped = 64;  // crossover: characters that an escape may become, tried one by one
-inline constexpr u32 kLiveDoubt = 64;   // limit: states of a search that depends on a forgotten text
+inline constexpr std::size_t kLiveFew = 128;       // crossover: states met before a shortest match is looked for
+inline constexpr u32 kLiveEager = 2;     // crossover: weight of what is left beside what was read, in a thorough search
+inline constexpr u32 kLiveParts = 256;   // limit: expressions examined for an estimate of the rest
+inline constexpr u32 kLetterDepth = 64;  // limit: nesting below which letters are not looked for
+inline constexpr u32 kFewEscaped = 64;   // crossover: characters that an escape may become, tried one by one
+inline constexpr u32 kLiveDoubt = 64;    // limit: states of a search that depends on a forgotten text
 
 // -- objects (masks) --
 inline constexpr u32 kFewNames = 64;                   // limit: names that a key may become, examined one by one

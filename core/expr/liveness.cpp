@@ -239,7 +239,7 @@ bool Liveness::decide(Id e) {
           arena_.node(e).flags.fetch_or(kLiveKnown, std::memory_order_relaxed);
           return true;
         }
-        return search(e);
+        return !lacks_letters(e) && search(e);
       default:
         if (Family* family = arena_.family_of(n.kind))
           if (const Id as = family->live_as(e); as != e) {
@@ -439,8 +439,8 @@ Liveness::Reach Liveness::reach(Id start, u32 most) {
   return reach_memo_.insert_or_assign(start, out).first->second;
 }
 
-// R & C{m,n}: mostly R & C* decides, which is the same for all counts.
-std::optional<bool> Liveness::by_length(Id e) {
+// R & C{m,n}: mostly R & C* decides, which is the same for all counts. `thorough`: finds its shortest match.
+std::optional<bool> Liveness::by_length(Id e, bool thorough) {
   if (arena_.node(e).kind != Kind::And || arena_.has(e, kHasLook | kHasRef)) return std::nullopt;
   Ids members(arena_.operands(e));
   u32 min = 0, max = kInf;
@@ -455,9 +455,11 @@ std::optional<bool> Liveness::by_length(Id e) {
   if (min == 0 && max == kInf) return std::nullopt;
   const Id free = arena_.intersect(members);
   if (free == kEmpty) return false;
-  if (arena_.has(free, kSearch)) {
+  if (!thorough) {
+    if (!arena_.has(free, kSearch)) return by_length(e, true);
     if (const u32 some = some_length(free); some <= max && some != kInf && (some >= min || some_longer(free)))
       return true;
+    return std::nullopt;
   }
   const Reach r = arena_.has(free, kSearch) ? reach(free, max) : Reach{arena_.node(free).shortest, max};
   if (!r.decided) return std::nullopt;
@@ -475,7 +477,7 @@ bool Liveness::search(Id start) {
     settle(start, true);
     return true;
   }
-  if (auto quick = by_length(start)) {
+  if (const auto quick = by_length(start, false)) {
     settle(start, *quick);
     return *quick;
   }
@@ -484,11 +486,19 @@ bool Liveness::search(Id start) {
   Frontier frontier(arena_, start);
   Id found = kEmpty;
   bool thorough = false;
+  bool measured = false;
   bool depends = false;  // the answer depends on a forgotten text
   std::vector<u32> symbols;
   while (found == kEmpty && !frontier.is_exhausted() && !(depends && frontier.met() > kLiveDoubt)) {
     arena_.make_room();
     Work::spend();
+    if (!measured && frontier.met() > kLiveFew) {
+      measured = true;
+      if (const auto known = by_length(start, true)) {
+        settle(start, *known);
+        return *known;
+      }
+    }
     const Frontier::Item item = frontier.next();
     const Id state = item.id;
     if (frontier.met() > arena_.limits_.fuel || arena_.work_ > work_limit || faults::on_limit())

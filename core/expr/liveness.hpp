@@ -14,7 +14,7 @@ class Liveness {
   explicit Liveness(Arena& arena) : arena_(arena) {}
   // True also where that depends on a forgotten text: then e has the flag kUnknownText.
   bool live(Id e);
-  std::size_t memory() const { return sizeof *this + bytes_of(matches_) + bytes_of(reach_memo_); }
+  std::size_t memory() const { return sizeof *this + bytes_of(matches_) + bytes_of(reach_memo_) + bytes_of(letters_); }
 
  private:
   struct Reach {
@@ -29,12 +29,19 @@ class Liveness {
     Id next;     // the state after its first byte; kEmpty: the match ends here
     Longer longer = Unknown;
   };
+  struct Letters {        // of ASCII, as bits
+    u64 may[2], must[2];  // a match may contain; every match contains
+    bool none() const { return ((must[0] & ~may[0]) | (must[1] & ~may[1])) != 0; }  // nothing matches
+  };
   bool decide(Id e);
+  bool lacks_letters(Id e);
+  Letters letters(Id e, u32 depth);
+  Letters letters_of(Id e, u32 depth);
   bool doubtful(Id e);
   bool surely_live(Id e);
   bool holds_around(Id e) const;
   bool search(Id e);
-  std::optional<bool> by_length(Id e);
+  std::optional<bool> by_length(Id e, bool thorough);
   Reach reach(Id e, u32 most);
   u32 some_length(Id e);
   bool some_longer(Id e);
@@ -47,6 +54,7 @@ class Liveness {
   bool doubts_ = false;  // something depended on a forgotten text
   std::unordered_map<Id, Match> matches_;
   std::unordered_map<Id, Reach> reach_memo_;
+  std::unordered_map<Id, Letters> letters_;  // of lists of operands and sequences
 };
 
 }  // namespace guiderail
