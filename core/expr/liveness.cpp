@@ -313,6 +313,24 @@ void Liveness::each_step(Id state, u32 from, F f) {
   arena_.characters().each(state, first, [&](Id next) { return f(next, Frontier::Step{true, false}, ++tried); });
 }
 
+// The first byte that leads the condition with most left closer to its end. To ask that condition alone costs little.
+std::optional<u8> Liveness::wanted(Id state) {
+  if (arena_.node(state).kind != Kind::And || arena_.has(state, kExactStep)) return std::nullopt;
+  Id most = kEpsilon;
+  for (const Id member : arena_.operands(state))
+    if (!arena_.has(member, kSearch) && arena_.node(member).shortest > arena_.node(most).shortest) most = member;
+  std::optional<u8> found;
+  const ByteSet possible = arena_.first(state);
+  const u32 shortest = arena_.node(most).shortest;
+  if (shortest > 0)
+    arena_.each_byte(most, [&](u8 byte) {
+      const Id next = byte < 0x80 && possible.has(byte) ? arena_.step_text(most, byte) : kEmpty;
+      if (next != kEmpty && arena_.node(next).shortest < shortest) found = byte;
+      return !found;
+    });
+  return found;
+}
+
 // Does some state read a character and stay?
 bool Liveness::stays(Id state) {
   for (u32 c = 0; c < arena_.class_count_; ++c)
@@ -439,7 +457,7 @@ Liveness::Reach Liveness::reach(Id start, u32 most) {
   return reach_memo_.insert_or_assign(start, out).first->second;
 }
 
-// R & C{m,n}: mostly R & C* decides, which is the same for all counts. `thorough`: finds its shortest match.
+// R & C{m,n}: mostly R & C* decides, which is the same for all counts. `thorough`: however long that takes.
 std::optional<bool> Liveness::by_length(Id e, bool thorough) {
   if (arena_.node(e).kind != Kind::And || arena_.has(e, kHasLook | kHasRef)) return std::nullopt;
   Ids members(arena_.operands(e));
@@ -455,11 +473,14 @@ std::optional<bool> Liveness::by_length(Id e, bool thorough) {
   if (min == 0 && max == kInf) return std::nullopt;
   const Id free = arena_.intersect(members);
   if (free == kEmpty) return false;
-  if (!thorough) {
-    if (!arena_.has(free, kSearch)) return by_length(e, true);
-    if (const u32 some = some_length(free); some <= max && some != kInf && (some >= min || some_longer(free)))
-      return true;
-    return std::nullopt;
+  if (arena_.has(free, kSearch)) {
+    const u32 some = some_length(free);
+    if (some <= max && some != kInf) {
+      if (some >= min) return true;
+      // A search finds a few more characters sooner.
+      if ((thorough || min - some > kLiveFew) && some_longer(free)) return true;
+    }
+    if (!thorough) return std::nullopt;
   }
   const Reach r = arena_.has(free, kSearch) ? reach(free, max) : Reach{arena_.node(free).shortest, max};
   if (!r.decided) return std::nullopt;
@@ -517,9 +538,14 @@ bool Liveness::search(Id start) {
       thorough = item.thorough;
       return false;
     };
-    each_step(state, item.from, [&](Id next, const Frontier::Step& step, u32 tried) {
-      return meet(next) ? frontier.push(item, next, step, tried) : found == kEmpty;
-    });
+    if (!item.thorough && item.from == 0)
+      if (const auto byte = wanted(state))
+        if (const Id next = arena_.derive(state, *byte); meet(next) && !frontier.push(item, next, {true, false}, 0))
+          continue;
+    if (found == kEmpty)
+      each_step(state, item.from, [&](Id next, const Frontier::Step& step, u32 tried) {
+        return meet(next) ? frontier.push(item, next, step, tried) : found == kEmpty;
+      });
     if (found != kEmpty || item.from > 0 || arena_.symbols_.empty() || !arena_.has(state, kHasToken | kHasRef))
       continue;
     symbols.clear();

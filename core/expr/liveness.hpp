@@ -45,6 +45,7 @@ class Liveness {
   Reach reach(Id e, u32 most);
   u32 some_length(Id e);
   bool some_longer(Id e);
+  std::optional<u8> wanted(Id state);
   bool stays(Id state);
   bool stays_behind(Id state);
   template <class F>
