@@ -270,6 +270,8 @@ def lengths(seed: int) -> Case:
             f".*({words}).*",
             rf"{one}*\b({words})\b{one}*",
             f"({first}+-)*{last}+",
+            f"({first}|<{one}*>|<<{one}*({words})>>)*",
+            f"({first}*-({words})){{1,3}}",
             f"(?!.*({words})){first}{one}{count}{last}",
             *(f"{label}(\\.{label})*" for label in ("[ab]([a-c-]{0,12}[ab])?", "[a-c]{0,9}[ab]")),
         ]

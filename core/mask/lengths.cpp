@@ -450,6 +450,7 @@ bool Abstraction::uncounted(Id e, Uncounted& out) {
   out = without_lengths(e);
   if (out.text == e || out.least > out.most || (out.least == 0 && out.most == kInf)) return false;
   out.ending = any_length_from(out.text);
+  if (out.least == 0) out.ending = std::min(out.ending, slack(out.text));  // only a shortest end must fit
   return out.ending != kInf;
 }
 
