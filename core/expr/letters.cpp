@@ -1,6 +1,4 @@
 // Emptiness without a search: a letter that every match must contain, but that none may.
-#include <algorithm>
-
 #include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/liveness.hpp"
@@ -26,70 +24,57 @@ Liveness::Letters Liveness::letters(Id e, u32 depth) {
 }
 
 Liveness::Letters Liveness::letters_of(Id e, u32 depth) {
-  constexpr Letters kNothing{{0, 0}, {~u64{0}, ~u64{0}}}, kAnything{{~u64{0}, ~u64{0}}, {0, 0}};
-  const auto of_set = [](const ByteSet& set, bool one) {
-    Letters out{{set.words[0], set.words[1]}, {0, 0}};
-    if (one) std::copy_n(out.may, 2, out.must);
-    return out;
+  const Letters nothing{{}, ByteSet::all()}, anything{ByteSet::all(), {}};
+  const auto maybe = [](const Letters& a) { return a.none() ? Letters{} : Letters{a.may, {}}; };
+  const auto in_turn = [&](Letters a, const Letters& b) {
+    if (a.none() || b.none()) return nothing;
+    a.may |= b.may;
+    a.must |= b.must;
+    return a;
   };
-  // Either of two, or both one after the other, or both at once.
-  const auto either = [](Letters& a, const Letters& b) {
-    for (int i = 0; i < 2; ++i) a.may[i] |= b.may[i], a.must[i] &= b.must[i];
-  };
-  const auto then = [](Letters& a, const Letters& b) {
-    for (int i = 0; i < 2; ++i) a.may[i] |= b.may[i], a.must[i] |= b.must[i];
-  };
-  const auto both = [](Letters& a, const Letters& b) {
-    for (int i = 0; i < 2; ++i) a.may[i] &= b.may[i], a.must[i] |= b.must[i];
-  };
-  if (depth > kLetterDepth) return kAnything;
+  if (depth > kLetterDepth) return anything;
   const Node& n = arena_.node(e);
   switch (n.kind) {
-    case Kind::Empty: return kNothing;
-    case Kind::Epsilon: return {};
-    case Kind::Class: {
-      const auto& ranges = arena_.charset_ptr(n.a)->ranges();
-      return of_set(arena_.first(e),
-                    ranges.size() == 1 && ranges[0].first == ranges[0].second && ranges[0].first < 0x80);
+    case Kind::Empty: return nothing;
+    case Kind::Epsilon:
+    case Kind::ClassTail: return {};  // no ASCII
+    case Kind::Class:
+    case Kind::Bytes: {
+      const ByteSet set = arena_.first(e);
+      return {set, set.count() == 1 && set.least() < 0x80 ? set : ByteSet{}};
     }
-    case Kind::ClassTail: return {};
-    case Kind::Bytes: return of_set(arena_.byte_set(n.a), arena_.byte_set(n.a).count() == 1);
     case Kind::Repeat: {
-      if (n.b) return kAnything;
-      Letters out = letters(n.body(), depth + 1);
-      if (out.none()) return n.min == 0 ? Letters{} : kNothing;
-      if (n.min == 0) out.must[0] = out.must[1] = 0;
-      return out;
+      if (n.b) return anything;
+      const Letters one = letters(n.body(), depth + 1);
+      return n.min == 0 ? maybe(one) : one;
     }
-    case Kind::Concat: {
-      Letters out = letters(n.head(), depth + 1);
-      const Letters rest = out.none() ? kNothing : letters(n.tail(), depth + 1);
-      if (rest.none()) return kNothing;
-      then(out, rest);
-      return out;
-    }
+    case Kind::Concat: return in_turn(letters(n.head(), depth + 1), letters(n.tail(), depth + 1));
     case Kind::And: {
-      Letters out = kAnything;
-      for (const Id member : arena_.operands(e)) both(out, letters(member, depth + 1));
-      return out.none() ? kNothing : out;
+      Letters all = anything;
+      for (const Id member : arena_.operands(e)) {
+        const Letters one = letters(member, depth + 1);
+        all.may &= one.may;
+        all.must |= one.must;
+      }
+      return all;
     }
     case Kind::Union: {
-      Letters out = kNothing;
-      for (const Id member : arena_.operands(e))
-        if (const Letters one = letters(member, depth + 1); !one.none()) either(out, one);
-      return out;
+      Letters any = nothing;
+      for (const Id member : arena_.operands(e)) {
+        const Letters one = letters(member, depth + 1);
+        if (one.none()) continue;
+        any.may |= one.may;
+        any.must &= one.must;
+      }
+      return any;
     }
     case Kind::Switch: {
-      if (n.b != 2) return kAnything;  // not a single edge
-      const Edge edge = arena_.edge(n, 0);
-      ByteSet set;
-      set.add_range(edge.low, edge.high);
-      Letters out = of_set(set, edge.low == edge.high);
-      then(out, letters(edge.to, depth + 1));
-      if (arena_.nullable(e)) out.must[0] = out.must[1] = 0;
-      return out;
+      const ByteSet set = arena_.first(e);
+      if (set.count() != 1 || set.least() >= 0x80) return anything;
+      const Letters whole = in_turn({set, set}, letters(arena_.edge(n, 0).to, depth + 1));
+      return arena_.nullable(e) ? maybe(whole) : whole;
     }
-    default: return kAnything;
+    default: return anything;
   }
 }
 

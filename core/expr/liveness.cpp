@@ -503,7 +503,7 @@ bool Liveness::search(Id start) {
     return *quick;
   }
   arena_.ensure_classes();
-  const u64 work_limit = arena_.work_ + u64{arena_.limits_.fuel} * kWorkPerFuel;
+  u64 work_limit = arena_.work_ + u64{arena_.limits_.fuel} * kWorkPerFuel;
   Frontier frontier(arena_, start);
   Id found = kEmpty;
   bool thorough = false;
@@ -515,10 +515,12 @@ bool Liveness::search(Id start) {
     Work::spend();
     if (!measured && frontier.met() > kLiveFew) {
       measured = true;
+      const u64 before = arena_.work_;
       if (const auto known = by_length(start, true)) {
         settle(start, *known);
         return *known;
       }
+      work_limit += arena_.work_ - before;  // it has a limit of its own
     }
     const Frontier::Item item = frontier.next();
     const Id state = item.id;

@@ -29,9 +29,10 @@ class Liveness {
     Id next;     // the state after its first byte; kEmpty: the match ends here
     Longer longer = Unknown;
   };
-  struct Letters {        // of ASCII, as bits
-    u64 may[2], must[2];  // a match may contain; every match contains
-    bool none() const { return ((must[0] & ~may[0]) | (must[1] & ~may[1])) != 0; }  // nothing matches
+  struct Letters {
+    ByteSet may;                                       // a match may contain no other ASCII
+    ByteSet must;                                      // every match contains this ASCII
+    bool none() const { return !may.contains(must); }  // nothing matches
   };
   bool decide(Id e);
   bool lacks_letters(Id e);

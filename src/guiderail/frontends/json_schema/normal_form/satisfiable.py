@@ -316,6 +316,8 @@ class Emptiness:
         spend(100)
         if self._deepest is not None and self._votes > _MOST_STEPS:
             raise Undecided
+        if not choices and not fails:
+            return True
         blame = search.blame
         key = cell.key(), frozenset(choices), frozenset(fails)
         if key in search.dead:
@@ -337,7 +339,7 @@ class Emptiness:
             for way in _ways(self.algebra, formula, wanted):
                 if self._some(cell, others + way, list(choices), search):
                     return True
-            if self._votes == before:
+            if self._votes == before:  # no way was possible
                 blame[formula] = blame.get(formula, 0) + 1
             search.dead.add(key)
             return False
